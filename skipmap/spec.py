@@ -1,0 +1,122 @@
+"""The job spec: one pydantic model for command line, API and workers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from skipmap.canonical import digest
+from skipmap.errors import InvalidInput
+
+ParamValue = str | int | float | bool | None
+Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class TargetSpec(_Section):
+    """Which model verifies. ``id``: known name, directory, GGUF file or hub id."""
+
+    id: str = Field(min_length=1)
+    revision: str | None = None
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: str = "auto"
+
+
+class DraftSpec(_Section):
+    """What proposes tokens; ``params`` are checked by the draft method itself."""
+
+    method: str = Field(min_length=1)
+    params: dict[str, ParamValue] = {}
+    state: Literal["prompt", "run"] = "prompt"
+
+
+class DomainSpec(_Section):
+    """Kind of traffic; None takes the preset's value. ``shots``: examples shown before each prompt."""
+
+    name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    metric: str | None = None
+    template: str | None = None
+    shots: int | None = Field(default=None, ge=0, le=64)
+
+
+class CalibrationSpec(_Section):
+    """Where the prompts come from and how they are split. ``columns`` maps our field names to a data set's."""
+
+    source: str = Field(min_length=1)
+    format: Literal["auto", "jsonl", "spec_bench", "mmlu", "datasets"] = "auto"
+    category: str | None = None
+    columns: dict[str, str] = {}
+    dataset_config: str | None = None
+    dataset_split: str | None = None
+    calibration_fraction: float = Field(default=0.2, gt=0.0, lt=1.0)
+    seed: int = 0
+    limit: int | None = Field(default=None, ge=2)
+
+
+class SearchSpec(_Section):
+    """Tolerances, bounds and the rule that picks the selected operating point."""
+
+    strategy: Literal["tss"] = "tss"
+    eps: Fraction = 0.05
+    tau: Fraction = 0.05
+    max_depth: int = Field(default=3, ge=1, le=64)
+    max_pool: int = Field(default=12, ge=1, le=512)
+    max_evaluations: int | None = Field(default=None, ge=1)
+    max_seconds: float | None = Field(default=None, gt=0)
+    select: Literal["paper", "cheapest", "fastest"] = "paper"
+    accept_measure: Literal["tokens_per_step", "accepted_drafts"] = "tokens_per_step"
+    gate: Literal["point", "confident"] = "point"
+    group_size: int = Field(default=8, ge=1, le=256)
+    batch_tokens: int = Field(default=32768, ge=256)
+    max_held_out_points: int = Field(default=4, ge=1, le=64)
+    allow_no_signal: bool = False
+
+
+class DecodingSpec(_Section):
+    """How answers are decoded; None takes the preset's value."""
+
+    max_new_tokens: int | None = Field(default=None, ge=1, le=65536)
+    temperature: float = Field(default=0.0, ge=0.0, le=10.0)
+    seed: int = 0
+    stop: tuple[str, ...] | None = None
+    prefill: Literal["sparse", "dense"] = "sparse"
+
+
+class JobSpec(_Section):
+    """Everything that decides a profiling job's answer."""
+
+    target: TargetSpec
+    draft: DraftSpec
+    domain: DomainSpec
+    calibration: CalibrationSpec
+    search: SearchSpec = SearchSpec()
+    decoding: DecodingSpec = DecodingSpec()
+    name: str | None = Field(default=None, max_length=200)
+    labels: dict[str, str] = {}
+
+    @property
+    def digest(self) -> str:
+        """Sha256 over what decides the answer; name and labels do not."""
+        return digest(self.model_dump(mode="json", exclude={"name", "labels"}))
+
+    @classmethod
+    def parse(cls, data: Any) -> JobSpec:
+        """Validate plain data; the first problem becomes one InvalidInput naming field, value and rule."""
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise _first_problem(error) from None
+
+
+def _first_problem(error: ValidationError) -> InvalidInput:
+    problem = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in problem["loc"]) or "spec"
+    if problem["type"] == "extra_forbidden":
+        return InvalidInput(field, "unknown field; remove it or check its spelling")
+    if problem["type"] == "missing":
+        return InvalidInput(field, "required and not given")
+    return InvalidInput(field, f"{problem['msg']} (given: {problem['input']!r})")
