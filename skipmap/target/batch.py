@@ -1,0 +1,200 @@
+"""Batch: the grid of rows that forwards work on, with its slot cache.
+
+A row is (skip set, prompt); row number = configuration * prompts + prompt, configurations in lexicographic order.
+Per block the cache keeps up to three segments: a span of tokens that all prompts share, the rest of the prompts (both
+stored once per history), and the rows' own slots. A block that no row runs has no storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from skipmap.skipset import SkipSet
+from skipmap.target.attention import HIDDEN, Segment
+from skipmap.target.families import FULL
+from skipmap.target.lineage import BlockLineage, Lineage, Run
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Sizes and types that storage depends on."""
+
+    kv_heads: int
+    head_dim: int
+    block_types: tuple[str, ...]
+    window: int | None
+    device: torch.device
+    dtype: torch.dtype
+
+
+@dataclass
+class BlockStore:
+    """Keys and values of one block; None where nothing is stored."""
+
+    prefix: Segment | None = None
+    prompts: Segment | None = None
+    slots: Segment | None = None
+
+
+@dataclass
+class Batch:
+    """Rows of a running evaluation or generation; made by ``TargetModel.prefill``."""
+
+    skips: tuple[SkipSet, ...]
+    lineage: Lineage
+    geometry: Geometry
+    prefix_length: int
+    lengths: Tensor
+    """Prompt lengths without the shared prefix, [configurations or 1, prompts] (CPU)."""
+    capacity: int
+    stores: list[BlockStore] = field(default_factory=list)
+    used: Tensor = field(init=False)
+    """Committed slots of each row, [rows] (CPU)."""
+    logits: Tensor = field(init=False)
+    """Next-token logits after the prompts, [configurations, prompts, vocabulary]."""
+
+    def __post_init__(self) -> None:
+        """Allocate zeroed storage: a hidden slot must hold finite numbers."""
+        self.used = torch.zeros(self.rows, dtype=torch.long)
+        width = int(self.lengths.max())
+        for block in self.lineage.blocks:
+            store = BlockStore()
+            if block.ran and self.prefix_length:
+                store.prefix = self._segment(len(block.ran), 1, self.prefix_length)
+            if block.running:
+                store.prompts = self._segment(len(block.ran), self.prompts, width)
+                store.slots = self._segment(len(block.running), self.prompts, self.capacity)
+            self.stores.append(store)
+
+    def _segment(self, owners: int, columns: int, slots: int) -> Segment:
+        g = self.geometry
+        shape = (owners, columns, g.kv_heads, slots, g.head_dim)
+        return Segment(
+            torch.zeros(shape, dtype=g.dtype, device=g.device),
+            torch.zeros(shape, dtype=g.dtype, device=g.device),
+            None,
+        )
+
+    @property
+    def configurations(self) -> int:
+        """Number of skip sets."""
+        return len(self.skips)
+
+    @property
+    def prompts(self) -> int:
+        """Number of prompts a configuration has."""
+        return int(self.lengths.shape[1])
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.configurations * self.prompts
+
+    @property
+    def base(self) -> Tensor:
+        """Position of each row's first own slot, [rows] (CPU)."""
+        full = self.lengths.expand(self.configurations, self.prompts)
+        return full.reshape(-1) + self.prefix_length
+
+    @property
+    def storage_bytes(self) -> int:
+        """Bytes held by keys and values."""
+        segments = [s for b in self.stores for s in (b.prefix, b.prompts, b.slots) if s is not None]
+        return sum(2 * s.keys.numel() * s.keys.element_size() for s in segments)
+
+    @torch.inference_mode()
+    def commit(self, rows: Tensor, count: int) -> None:
+        """Keep the first ``count`` slots written by the last forward for ``rows``."""
+        self.used[rows] += count
+
+    @torch.inference_mode()
+    def commit_path(self, row: int, nodes: Sequence[int]) -> None:
+        """Keep the root and the accepted tree nodes of one row and close the gaps between them.
+
+        ``nodes``: indices into the row's last token tree, in path order.
+        """
+        start = int(self.used[row])
+        kept = [start + 1 + node for node in nodes]
+        wanted = list(range(start + 1, start + 1 + len(nodes)))
+        if kept != wanted:
+            config, prompt = divmod(row, self.prompts)
+            for block, store in zip(self.lineage.blocks, self.stores, strict=True):
+                if config in block.running and store.slots is not None:
+                    own = block.running.index(config)
+                    for tensor in (store.slots.keys, store.slots.values):
+                        tensor[own, prompt, :, wanted] = tensor[own, prompt, :, kept]
+        self.used[row] += 1 + len(nodes)
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """Additive masks of one forward for one attention type, on the full grid; None = all visible."""
+
+    prefix: Tensor | None
+    prompts: Tensor | None
+    slots: Tensor | None
+
+
+def visibility(
+    batch: Batch, positions: Tensor, slot_positions: Tensor, seen: Tensor | None, block_type: str
+) -> Visibility:
+    """Masks of a step.
+
+    ``positions`` [rows, queries]; ``slot_positions`` [rows, slots in use]; ``seen`` [rows, queries, slots in use]
+    (bool) or None when every slot in use is visible. A sliding window hides by position, never by slot.
+    """
+    window = None if block_type == FULL else batch.geometry.window
+    if window is not None and int(positions.max()) < window:
+        window = None
+    c, p = batch.configurations, batch.prompts
+    width = int(batch.lengths.max())
+    slots = torch.arange(width)
+    prompt_seen = (slots < batch.lengths[..., None])[:, :, None, :]
+    prefix_seen = None
+    if window is not None:
+        grid = positions.view(c, p, -1)
+        prompt_seen = prompt_seen & (slots + batch.prefix_length > grid[..., None] - window)
+        if batch.prefix_length:
+            prefix_seen = torch.arange(batch.prefix_length) > grid[..., None] - window
+        near = slot_positions[:, None, :] > positions[:, :, None] - window
+        seen = near if seen is None else seen & near
+    return Visibility(
+        _additive(prefix_seen, batch),
+        _additive(prompt_seen, batch),
+        None if seen is None else _additive(seen.view(c, p, *seen.shape[1:]), batch),
+    )
+
+
+def _additive(seen: Tensor | None, batch: Batch) -> Tensor | None:
+    if seen is None or bool(seen.all()):
+        return None
+    return torch.zeros(seen.shape).masked_fill_(~seen, HIDDEN).to(batch.geometry.device)
+
+
+def parts(
+    store: BlockStore, block: BlockLineage, masks: Visibility, in_use: int, total: int
+) -> list[tuple[Segment, Sequence[Run]]]:
+    """Segments of one block with this step's masks, cut to the slots in use.
+
+    ``total``: number of configurations in the batch; masks that differ by configuration are narrowed to the running
+    ones.
+    """
+    assert store.slots is not None and store.prompts is not None
+    own = (Run(0, len(block.running), 0, 1),)
+    found: list[tuple[Segment, Sequence[Run]]] = []
+    if store.prefix is not None:
+        found.append((_masked(store.prefix, masks.prefix, block, total), block.runs))
+    found.append((_masked(store.prompts, masks.prompts, block, total), block.runs))
+    slots = Segment(store.slots.keys[:, :, :, :in_use], store.slots.values[:, :, :, :in_use], None)
+    found.append((_masked(slots, masks.slots, block, total), own))
+    return found
+
+
+def _masked(segment: Segment, bias: Tensor | None, block: BlockLineage, total: int) -> Segment:
+    if bias is not None and bias.shape[0] != 1 and len(block.running) != total:
+        bias = bias[list(block.running)]
+    return Segment(segment.keys, segment.values, bias)

@@ -1,0 +1,262 @@
+"""TargetModel: a causal language model that runs with any skip set per row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from skipmap.errors import InvalidInput
+from skipmap.skipset import SkipSet
+from skipmap.target.batch import Batch, Geometry, visibility
+from skipmap.target.families import SLIDING, check_supported
+from skipmap.target.lineage import trace
+from skipmap.target.passes import ATTENTION_NAME, PASS_KEY, Bypass, PrefillPass, StepPass
+
+PrefillPolicy = Literal["sparse", "dense"]
+
+MIN_SHARED_PREFIX_TOKENS = 16
+PREFILL_TOKENS_PER_FORWARD = 4096
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a forward did, for the progress/stop hook."""
+
+    kind: Literal["prefill", "step"]
+    rows: int
+    tokens: int
+
+
+Hook = Callable[[Progress], None]
+"""Called after every forward; raising from it stops the work there."""
+
+
+@dataclass(frozen=True)
+class StepOutput:
+    """Hidden states of a step after the final norm, [n, positions, width], and of asked block inputs."""
+
+    hidden: Tensor
+    block_inputs: dict[int, Tensor]
+    blocks_run: tuple[int, ...]
+
+
+class TargetModel:
+    """The verifier: prefills prompts and takes steps for rows with different skip sets in one forward.
+
+    Wraps the blocks of ``model`` in place. Positions and masks are always given from outside, so nothing depends on
+    which block runs first. Not for concurrent use: one forward at a time.
+    """
+
+    def __init__(self, model: PreTrainedModel, *, hook: Hook | None = None) -> None:
+        config = model.config
+        self.block_types = check_supported(config)
+        self.model = model
+        self.hook = hook
+        self.num_layers = len(self.block_types)
+        self.context_length = int(config.max_position_embeddings)
+        self.vocab_size = int(config.vocab_size)
+        self.block_calls = [0] * self.num_layers
+        """Forwards that ran each block since the last ``reset_counts``."""
+        self._backbone = cast(nn.Module, model.base_model)
+        heads = int(config.num_attention_heads)
+        window = getattr(config, "sliding_window", None)
+        self.geometry = Geometry(
+            kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
+            head_dim=int(getattr(config, "head_dim", None) or config.hidden_size // heads),
+            block_types=self.block_types,
+            window=int(window) if window and SLIDING in self.block_types else None,
+            device=model.device,
+            dtype=model.dtype,
+        )
+        model.set_attn_implementation(ATTENTION_NAME)
+        blocks = self._backbone.layers
+        assert isinstance(blocks, nn.ModuleList)
+        for index, block in enumerate(blocks):
+            blocks[index] = block if isinstance(block, Bypass) else Bypass(block, index)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.geometry.device
+
+    def reset_counts(self) -> None:
+        """Set the block call counts to zero."""
+        self.block_calls = [0] * self.num_layers
+
+    @torch.inference_mode()
+    def prefill(
+        self,
+        skips: Sequence[SkipSet],
+        prompts: Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]],
+        *,
+        slots: int,
+        policy: PrefillPolicy = "sparse",
+    ) -> Batch:
+        """Run the prompts and return the batch whose rows are every (skip set, prompt).
+
+        ``skips``: configurations in ascending order. ``prompts``: token ids of each prompt, [prompts][tokens], the
+        same for all configurations; or [configurations][prompts][tokens]. ``slots``: new positions to keep room for,
+        tree nodes included. Rows with equal history are computed once. The batch carries the next-token logits.
+
+        Raises InvalidInput for a skip set out of range, an empty prompt or one longer than the context.
+        """
+        skips = tuple(s.validate(self.num_layers) for s in skips)
+        if list(skips) != sorted(skips):
+            raise ValueError("configurations must stand in ascending order")
+        shared = not prompts or isinstance(prompts[0][0], int)
+        table = cast("list[list[list[int]]]", [prompts] if shared else prompts)
+        lengths = torch.tensor([[self._check_prompt(p, slots) for p in row] for row in table])
+        common = _common_prefix(table[0]) if shared else 0
+        batch = Batch(
+            skips=skips,
+            lineage=trace(skips, self.num_layers, shared=shared, dense_prefill=policy == "dense"),
+            geometry=self.geometry,
+            prefix_length=common,
+            lengths=lengths - common,
+            capacity=slots,
+        )
+        if common:
+            self._prefill_columns(batch, slice(0, 1), [[table[0][0][:common]]], prefix=True)
+        rest = [[p[common:] for p in row] for row in table]
+        count = len(rest[0])
+        width = int(batch.lengths.max())
+        histories = max(len(block.source) for block in batch.lineage.blocks)
+        chunk = max(1, PREFILL_TOKENS_PER_FORWARD // (width * histories))
+        logits = [
+            self._prefill_columns(batch, slice(a, min(a + chunk, count)), rest, prefix=False)
+            for a in range(0, count, chunk)
+        ]
+        batch.logits = torch.cat(logits, dim=1)[list(batch.lineage.final)]
+        return batch
+
+    def _check_prompt(self, prompt: Sequence[int], slots: int) -> int:
+        if not prompt:
+            raise InvalidInput("prompt", "has no tokens; give some text")
+        if len(prompt) + slots > self.context_length:
+            raise InvalidInput(
+                "prompt",
+                f"{len(prompt)} tokens and room for {slots} new ones pass the target's context of "
+                f"{self.context_length}; shorten the prompt or lower max_new_tokens",
+            )
+        return len(prompt)
+
+    def _prefill_columns(
+        self, batch: Batch, columns: slice, table: Sequence[Sequence[Sequence[int]]], *, prefix: bool
+    ) -> Tensor:
+        """Prefill some prompts of every initial history; returns last-token logits [final histories, prompts, V]."""
+        picked = [row[columns] for row in table]
+        width = max(len(p) for row in picked for p in row)
+        start = 0 if prefix else batch.prefix_length
+        # Right padding needs no mask: causal attention never looks there, and its slots stay hidden by length.
+        ids = torch.tensor([[*p, *[0] * (width - len(p))] for row in picked for p in row], device=self.device)
+        current = PrefillPass(batch, columns, prefix, self.block_calls)
+        hidden = self._run(ids, torch.arange(start, start + width, device=self.device)[None], current)
+        hidden = hidden.view(-1, len(picked[0]), width, hidden.shape[-1])
+        last = batch.lengths[:, columns].to(self.device) - 1
+        if prefix:
+            last = torch.full_like(last[:, :1], width - 1)
+        last = last.expand(hidden.shape[0], -1)[..., None, None].expand(-1, -1, 1, hidden.shape[-1])
+        self._report("prefill", hidden.shape[0] * hidden.shape[1], int(hidden.shape[0]) * ids.shape[0] * width)
+        return self.logits(hidden.gather(2, last)[:, :, 0]) if not prefix else hidden
+
+    @torch.inference_mode()
+    def step(
+        self,
+        batch: Batch,
+        tokens: Tensor,
+        *,
+        rows: Tensor | None = None,
+        depths: Tensor | None = None,
+        ancestors: Tensor | None = None,
+        capture: frozenset[int] = frozenset(),
+    ) -> StepOutput:
+        """Run new tokens of some rows; nothing is committed (see ``Batch.commit`` and ``commit_path``).
+
+        ``tokens`` [n, t]; ``rows`` [n] ascending (all by default). For token trees ``depths`` [n, t] counts from the
+        root (0) and ``ancestors`` [n, t, t] (bool) says which new tokens each one sees; by default the tokens are a
+        chain. All masks are on the CPU. ``capture``: blocks whose input is wanted.
+        """
+        n, t = tokens.shape
+        rows = torch.arange(batch.rows) if rows is None else rows
+        used = batch.used[rows]
+        in_use = int(used.max()) + t
+        if in_use > batch.capacity:
+            raise ValueError(f"{in_use} slots needed, {batch.capacity} allocated")
+        steps = torch.arange(t)
+        depths = steps.expand(n, t) if depths is None else depths
+        positions = batch.base[rows][:, None] + used[:, None] + depths
+        slots = used[:, None] + steps
+        masks = self._masks(batch, rows, positions, used, in_use, depths, ancestors)
+        current = StepPass(batch, rows, slots.to(self.device), in_use, masks, self.block_calls, capture)
+        hidden = self._run(tokens.to(self.device), positions.to(self.device), current)
+        self._report("step", n, n * t)
+        return StepOutput(hidden, current.captured, tuple(current.ran))
+
+    def _masks(
+        self,
+        batch: Batch,
+        rows: Tensor,
+        positions: Tensor,
+        used: Tensor,
+        in_use: int,
+        depths: Tensor,
+        ancestors: Tensor | None,
+    ) -> dict[str, Any]:
+        n, t = depths.shape
+        seen = None
+        if t > 1 or in_use > int(used.min()) + 1:
+            among = torch.ones(t, t, dtype=torch.bool).tril().expand(n, t, t) if ancestors is None else ancestors
+            partly = (torch.arange(in_use) < used[:, None])[:, None, :].repeat(1, t, 1)
+            window = used[:, None, None] + torch.arange(t)
+            partly.scatter_(2, window.expand(n, t, t), among)
+            # Rows that sit this step out must see something, or their (unused) softmax would divide by zero.
+            seen = torch.ones(batch.rows, t, in_use, dtype=torch.bool)
+            seen[rows] = partly
+        base = batch.base[:, None]
+        slot_positions = base + torch.arange(in_use)
+        full_positions = (base + batch.used[:, None]).repeat(1, t)
+        full_positions[rows] = positions
+        if ancestors is not None and self.geometry.window is not None:
+            own = slot_positions[rows]
+            slot_positions[rows] = own.scatter(1, used[:, None] + torch.arange(t), positions)
+        return {
+            kind: visibility(batch, full_positions, slot_positions, seen, kind) for kind in set(self.block_types)
+        }
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Next-token logits [.., vocabulary] of final hidden states [.., width]."""
+        with torch.inference_mode():
+            out: Tensor = self.model.get_output_embeddings()(hidden)
+            cap = getattr(self.model.config, "final_logit_softcapping", None)
+            return out if not cap else torch.tanh(out / cap) * cap
+
+    def _run(self, ids: Tensor, positions: Tensor, current: PrefillPass | StepPass) -> Tensor:
+        # A ready-made 4-D mask (a dict for hybrid models) keeps transformers from deriving one from block 0's cache;
+        # the pass brings the real masks.
+        unused = torch.zeros(1, 1, 1, 1, device=ids.device, dtype=self.geometry.dtype)
+        hybrid = getattr(self.model.config, "layer_types", None) is not None
+        mask: Any = dict.fromkeys(set(self.block_types), unused) if hybrid else unused
+        out = self._backbone(
+            input_ids=ids, position_ids=positions, attention_mask=mask, use_cache=False, **{PASS_KEY: current}
+        )
+        hidden: Tensor = out.last_hidden_state
+        return hidden
+
+    def _report(self, kind: Literal["prefill", "step"], rows: int, tokens: int) -> None:
+        if self.hook is not None:
+            self.hook(Progress(kind, rows, tokens))
+
+
+def _common_prefix(prompts: Sequence[Sequence[int]]) -> int:
+    """Tokens that all prompts start with, leaving each at least one of its own; 0 when not worth a segment."""
+    if len(prompts) < 2:
+        return 0
+    limit = min(len(p) for p in prompts) - 1
+    first = prompts[0]
+    common = next((i for i in range(limit) if any(p[i] != first[i] for p in prompts)), limit)
+    return common if common >= MIN_SHARED_PREFIX_TOKENS else 0

@@ -1,0 +1,201 @@
+"""One forward through the blocks: what each block runs, and where its attention reads and writes.
+
+A pass travels with the forward as a keyword argument, so a loaded model carries no state between calls. ``Bypass``
+wraps every decoder block and asks the pass whether, and for which rows, the block runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from skipmap.target.attention import attend, prefill_attention
+from skipmap.target.batch import Batch, Visibility, parts
+
+ATTENTION_NAME = "skipmap_rows"
+PASS_KEY = "skipmap_pass"
+
+Block = Callable[..., Tensor]
+
+
+class Pass(Protocol):
+    """What ``Bypass`` and the attention function ask of a forward."""
+
+    def through(self, index: int, block: Block, hidden: Tensor, kwargs: dict[str, Any]) -> Tensor:
+        """Run or bypass block ``index``."""
+        ...
+
+    def attend(self, index: int, query: Tensor, keys: Tensor, values: Tensor, scaling: float) -> Tensor:
+        """Store new keys and values and attend; tensors are [rows, heads, positions, head_dim]."""
+        ...
+
+
+class Bypass(nn.Module):
+    """A decoder block that the pass may skip; identity is the one kind of bypass."""
+
+    def __init__(self, block: nn.Module, index: int) -> None:
+        super().__init__()
+        self.block = block
+        self.index = index
+
+    def forward(self, hidden_states: Tensor, **kwargs: Any) -> Tensor:
+        """Hand the block to the pass, or run it when the model is called without one."""
+        current: Pass | None = kwargs.get(PASS_KEY)
+        if current is None:
+            plain: Tensor = self.block(hidden_states, **kwargs)
+            return plain
+        return current.through(self.index, self.block, hidden_states, kwargs)
+
+
+def row_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attention function registered with transformers; without a pass it is plain sdpa."""
+    current: Pass | None = kwargs.pop(PASS_KEY, None)
+    if current is None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+    index = module.layer_idx
+    assert isinstance(index, int)
+    out = current.attend(index, query, key, value, scaling or query.shape[-1] ** -0.5)
+    return out.transpose(1, 2), None
+
+
+AttentionInterface.register(ATTENTION_NAME, row_attention)
+
+
+@dataclass
+class PrefillPass:
+    """Prompts [first, last) of a batch, or its shared prefix, once per history."""
+
+    batch: Batch
+    columns: slice
+    prefix: bool
+    calls: list[int]
+
+    def through(self, index: int, block: Block, hidden: Tensor, kwargs: dict[str, Any]) -> Tensor:
+        """Run the block for the histories that take it; hidden is [histories * prompts, positions, width]."""
+        line = self.batch.lineage.blocks[index]
+        if line.is_plain:
+            self.calls[index] += 1
+            return block(hidden, **kwargs)
+        p = self.columns.stop - self.columns.start
+        grid = hidden.view(-1, p, *hidden.shape[1:])
+        if not line.ran:
+            return grid[list(line.source)].flatten(0, 1)
+        self.calls[index] += 1
+        entering = grid[[line.source[h] for h in line.ran]].flatten(0, 1)
+        ran = block(entering, **kwargs).view(-1, p, *hidden.shape[1:])
+        if len(line.ran) == len(line.source):
+            return ran.flatten(0, 1)
+        leaving = grid[list(line.source)]
+        leaving[list(line.ran)] = ran
+        return leaving.flatten(0, 1)
+
+    def attend(self, index: int, query: Tensor, keys: Tensor, values: Tensor, scaling: float) -> Tensor:
+        """Causal attention of the prompt; keys and values are kept once per history."""
+        batch, store = self.batch, self.batch.stores[index]
+        p = self.columns.stop - self.columns.start
+        query, keys, values = (x.view(-1, p, *x.shape[1:]) for x in (query, keys, values))
+        kept = store.prefix if self.prefix else store.prompts
+        if kept is not None:
+            length = keys.shape[3]
+            kept.keys[:, self.columns, :, :length] = keys
+            kept.values[:, self.columns, :, :length] = values
+        before = None if self.prefix or not batch.prefix_length else self._span_before(index)
+        window = batch.geometry.window if batch.geometry.block_types[index] != "full_attention" else None
+        return prefill_attention(query, keys, values, before, window, scaling).flatten(0, 1)
+
+    def _span_before(self, index: int) -> Any:
+        prefix = self.batch.stores[index].prefix
+        assert prefix is not None, "a block that runs in a prefill has its prefix stored"
+        return prefix
+
+
+@dataclass
+class StepPass:
+    """New tokens of some rows on top of what the batch holds."""
+
+    batch: Batch
+    rows: Tensor
+    """Rows of the batch that take part, [n], ascending."""
+    slots: Tensor
+    """Slot that each new token is written to, [n, positions]."""
+    in_use: int
+    """Slots that any row reads, new ones included."""
+    masks: dict[str, Visibility]
+    calls: list[int]
+    capture: frozenset[int] = frozenset()
+    captured: dict[int, Tensor] = field(default_factory=dict)
+    ran: list[int] = field(default_factory=list)
+    _places: dict[tuple[int, ...], tuple[Tensor | None, Tensor | None]] = field(default_factory=dict)
+
+    def through(self, index: int, block: Block, hidden: Tensor, kwargs: dict[str, Any]) -> Tensor:
+        """Run the block for the rows that do not skip it; the others keep their hidden state."""
+        if index in self.capture:
+            self.captured[index] = hidden
+        running = self.batch.lineage.blocks[index].running
+        if not running:
+            return hidden
+        inside, _ = self._place(running)
+        if inside is not None and not len(inside):
+            return hidden
+        self.calls[index] += 1
+        self.ran.append(index)
+        if inside is None:
+            return block(hidden, **kwargs)
+        cos, sin = kwargs["position_embeddings"]
+        kwargs = kwargs | {"position_embeddings": (cos[inside], sin[inside])}
+        out = hidden.clone()
+        out[inside] = block(hidden[inside], **kwargs)
+        return out
+
+    def attend(self, index: int, query: Tensor, keys: Tensor, values: Tensor, scaling: float) -> Tensor:
+        """Write the new slots, then attend on the block's grid of running rows."""
+        batch, store = self.batch, self.batch.stores[index]
+        line = batch.lineage.blocks[index]
+        assert store.slots is not None
+        inside, grid = self._place(line.running)
+        slots = self.slots if inside is None else self.slots[inside]
+        size = len(line.running) * batch.prompts
+        owned = torch.arange(size, device=query.device) if grid is None else grid
+        for kept, new in ((store.slots.keys, keys), (store.slots.values, values)):
+            kept.flatten(0, 1)[owned[:, None], :, slots] = new.transpose(1, 2)
+        if grid is not None:
+            full = query.new_zeros((size, *query.shape[1:]))
+            full[grid] = query
+            query = full
+        masks = self.masks[batch.geometry.block_types[index]]
+        shaped = query.view(len(line.running), batch.prompts, *query.shape[1:])
+        out = attend(shaped, parts(store, line, masks, self.in_use, batch.configurations), scaling).flatten(0, 1)
+        return out if grid is None else out[grid]
+
+    def _place(self, running: tuple[int, ...]) -> tuple[Tensor | None, Tensor | None]:
+        """Which of ``rows`` run, and their places on the block's grid; None where it is simply all of them."""
+        if running not in self._places:
+            self._places[running] = _place(self.rows, running, self.batch)
+        return self._places[running]
+
+
+def _place(rows: Tensor, running: Sequence[int], batch: Batch) -> tuple[Tensor | None, Tensor | None]:
+    local = torch.full((batch.configurations,), -1)
+    local[list(running)] = torch.arange(len(running))
+    config, prompt = rows.cpu() // batch.prompts, rows.cpu() % batch.prompts
+    own = local[config]
+    runs = own >= 0
+    grid = own[runs] * batch.prompts + prompt[runs]
+    device = batch.geometry.device
+    inside = None if bool(runs.all()) else runs.nonzero()[:, 0].to(device)
+    whole = len(grid) == len(running) * batch.prompts
+    return inside, None if whole else grid.to(device)
