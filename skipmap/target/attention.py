@@ -44,7 +44,9 @@ def attend(query: Tensor, parts: Sequence[tuple[Segment, Sequence[Run]]], scalin
     weight = output = query
     for segment, runs in parts:
         pieces = [_partial(query[run.configs], segment, run, scaling) for run in runs]
-        top, mass, mixed = pieces[0] if len(pieces) == 1 else [torch.cat(p) for p in zip(*pieces, strict=True)]
+        top, mass, mixed = (
+            pieces[0] if len(pieces) == 1 else [torch.cat(p) for p in zip(*pieces, strict=True)]
+        )
         if best is None:
             best, weight, output = top, mass, mixed
             continue
@@ -78,7 +80,9 @@ def _partial(query: Tensor, segment: Segment, run: Run, scaling: float) -> tuple
     top = scores.amax(-1, keepdim=True)
     scores.sub_(top).exp_()
     mass = scores.sum(-1, keepdim=True)
-    mixed = torch.bmm(scores.view(a * columns * kv_heads, -1, slots).to(values.dtype), values.reshape(flat)).float()
+    mixed = torch.bmm(
+        scores.view(a * columns * kv_heads, -1, slots).to(values.dtype), values.reshape(flat)
+    ).float()
     rows = (a * s, p, heads, t)
     return (
         top.permute(*undo, 6).reshape(*rows, 1),

@@ -48,7 +48,9 @@ def _refusal(config: PretrainedConfig) -> str | None:
     types = set(getattr(config, "layer_types", None) or ())
     recurrent = types - {FULL, SLIDING}
     if recurrent:
-        return f"it has {choices(recurrent)} blocks, whose recurrent or chunked state cannot be cut after a step"
+        return (
+            f"it has {choices(recurrent)} blocks, whose recurrent or chunked state cannot be cut after a step"
+        )
     if getattr(config, "attn_logit_softcapping", None):
         return "its attention caps logits, which the row-wise attention here does not apply"
     if getattr(config, "use_bidirectional_attention", False):

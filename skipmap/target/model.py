@@ -62,7 +62,7 @@ class TargetModel:
         self.vocab_size = int(config.vocab_size)
         self.block_calls = [0] * self.num_layers
         """Forwards that ran each block since the last ``reset_counts``."""
-        self._backbone = cast(nn.Module, model.base_model)
+        self._backbone = model.base_model
         heads = int(config.num_attention_heads)
         window = getattr(config, "sliding_window", None)
         self.geometry = Geometry(
@@ -110,7 +110,7 @@ class TargetModel:
             raise ValueError("configurations must stand in ascending order")
         shared = not prompts or isinstance(prompts[0][0], int)
         table = cast("list[list[list[int]]]", [prompts] if shared else prompts)
-        lengths = torch.tensor([[self._check_prompt(p, slots) for p in row] for row in table])
+        lengths = torch.tensor([[self._check_prompt(p) for p in row] for row in table])
         common = _common_prefix(table[0]) if shared else 0
         batch = Batch(
             skips=skips,
@@ -134,16 +134,10 @@ class TargetModel:
         batch.logits = torch.cat(logits, dim=1)[list(batch.lineage.final)]
         return batch
 
-    def _check_prompt(self, prompt: Sequence[int], slots: int) -> int:
+    def _check_prompt(self, prompt: Sequence[int]) -> int:
         if not prompt:
             raise InvalidInput("prompt", "has no tokens; give some text")
-        if len(prompt) + slots > self.context_length:
-            raise InvalidInput(
-                "prompt",
-                f"{len(prompt)} tokens and room for {slots} new ones pass the target's context of "
-                f"{self.context_length}; shorten the prompt or lower max_new_tokens",
-            )
-        return len(prompt)
+        return check_context(len(prompt), 0, self.context_length)
 
     def _prefill_columns(
         self, batch: Batch, columns: slice, table: Sequence[Sequence[Sequence[int]]], *, prefix: bool
@@ -161,7 +155,9 @@ class TargetModel:
         if prefix:
             last = torch.full_like(last[:, :1], width - 1)
         last = last.expand(hidden.shape[0], -1)[..., None, None].expand(-1, -1, 1, hidden.shape[-1])
-        self._report("prefill", hidden.shape[0] * hidden.shape[1], int(hidden.shape[0]) * ids.shape[0] * width)
+        self._report(
+            "prefill", hidden.shape[0] * hidden.shape[1], int(hidden.shape[0]) * ids.shape[0] * width
+        )
         return self.logits(hidden.gather(2, last)[:, :, 0]) if not prefix else hidden
 
     @torch.inference_mode()
@@ -210,7 +206,9 @@ class TargetModel:
         n, t = depths.shape
         seen = None
         if t > 1 or in_use > int(used.min()) + 1:
-            among = torch.ones(t, t, dtype=torch.bool).tril().expand(n, t, t) if ancestors is None else ancestors
+            among = (
+                torch.ones(t, t, dtype=torch.bool).tril().expand(n, t, t) if ancestors is None else ancestors
+            )
             partly = (torch.arange(in_use) < used[:, None])[:, None, :].repeat(1, t, 1)
             window = used[:, None, None] + torch.arange(t)
             partly.scatter_(2, window.expand(n, t, t), among)
@@ -225,7 +223,8 @@ class TargetModel:
             own = slot_positions[rows]
             slot_positions[rows] = own.scatter(1, used[:, None] + torch.arange(t), positions)
         return {
-            kind: visibility(batch, full_positions, slot_positions, seen, kind) for kind in set(self.block_types)
+            kind: visibility(batch, full_positions, slot_positions, seen, kind)
+            for kind in set(self.block_types)
         }
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -250,6 +249,17 @@ class TargetModel:
     def _report(self, kind: Literal["prefill", "step"], rows: int, tokens: int) -> None:
         if self.hook is not None:
             self.hook(Progress(kind, rows, tokens))
+
+
+def check_context(prompt_tokens: int, new_tokens: int, context_length: int, field: str = "prompt") -> int:
+    """Return ``prompt_tokens`` if prompt and answer fit the context; raises InvalidInput otherwise."""
+    if prompt_tokens + new_tokens > context_length:
+        raise InvalidInput(
+            field,
+            f"{prompt_tokens} tokens and {new_tokens} new ones pass the target's context of {context_length}; "
+            "shorten the prompt or lower max_new_tokens",
+        )
+    return prompt_tokens
 
 
 def _common_prefix(prompts: Sequence[Sequence[int]]) -> int:

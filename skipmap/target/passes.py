@@ -178,7 +178,9 @@ class StepPass:
             query = full
         masks = self.masks[batch.geometry.block_types[index]]
         shaped = query.view(len(line.running), batch.prompts, *query.shape[1:])
-        out = attend(shaped, parts(store, line, masks, self.in_use, batch.configurations), scaling).flatten(0, 1)
+        out = attend(shaped, parts(store, line, masks, self.in_use, batch.configurations), scaling).flatten(
+            0, 1
+        )
         return out if grid is None else out[grid]
 
     def _place(self, running: tuple[int, ...]) -> tuple[Tensor | None, Tensor | None]:

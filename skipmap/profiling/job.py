@@ -1,0 +1,134 @@
+"""Job: a validated spec with its data, and the loaded target to run it on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from skipmap.calibration.domains import resolve
+from skipmap.calibration.items import Item
+from skipmap.calibration.prepare import CalibrationData, prepare
+from skipmap.calibration.templates import get_template
+from skipmap.canonical import digest
+from skipmap.decoding.options import DecodeOptions
+from skipmap.drafts.base import Resources
+from skipmap.drafts.registry import check_params, make_draft
+from skipmap.errors import InvalidInput
+from skipmap.metrics.base import Metric
+from skipmap.metrics.registry import get_metric
+from skipmap.profiling.evaluate import evaluator_for
+from skipmap.profiling.search import check_bounds
+from skipmap.profiling.subject import Subject
+from skipmap.spec import JobSpec
+from skipmap.target.loading import ResolvedTarget, end_tokens, load_model, load_tokenizer, resolve_target
+from skipmap.target.model import Hook, TargetModel
+
+ENGINE_VERSION = "1"
+"""Changes when stored evaluations of an older engine must not be used any more."""
+
+
+@dataclass(frozen=True)
+class CheckedSpec:
+    """A job that has passed all checks that need no model: resolved spec, metric and data."""
+
+    spec: JobSpec
+    metric: Metric
+    data: CalibrationData
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job ready to run."""
+
+    spec: JobSpec
+    data: CalibrationData
+    target: ResolvedTarget
+    subject: Subject
+
+    @property
+    def content_key(self) -> str:
+        """What stored evaluations must have in common to be comparable, but for the skip set."""
+        return digest(
+            {
+                "engine": ENGINE_VERSION,
+                "target": self.target.fingerprint,
+                "dtype": str(self.subject.target.geometry.dtype),
+                "device": self.subject.target.device.type,
+                "draft": describe_draft(self.subject),
+                "draft_state": self.spec.draft.state,
+                "data": self.data.digest,
+                "metric": self.subject.metric.signature,
+                "template": self.subject.template.definition(self.subject.tokenizer),
+                "decoding": self.spec.decoding.model_dump(mode="json"),
+                "evaluator": evaluator_for(self.subject),
+                "group_size": self.spec.search.group_size,
+                "batch_tokens": self.spec.search.batch_tokens,
+            }
+        )
+
+    def items(self, part: str) -> tuple[Item, ...]:
+        """Items of ``calibration`` or ``held_out``."""
+        return self.data.held_out if part == "held_out" else self.data.calibration
+
+
+def check_job(spec: JobSpec) -> CheckedSpec:
+    """Check everything that needs no model; raises InvalidInput or NotFound for the first problem."""
+    check_params(spec.draft.method, spec.draft.params)
+    if spec.draft.state != "prompt":
+        raise InvalidInput(
+            "draft.state", f"{spec.draft.method} keeps nothing from one prompt to the next; give 'prompt'"
+        )
+    if spec.decoding.temperature > 0:
+        raise InvalidInput(
+            "decoding.temperature", f"{spec.decoding.temperature} is not supported yet; give 0 (greedy)"
+        )
+    spec = resolve(spec)
+    assert spec.domain.metric and spec.domain.template and spec.domain.shots is not None
+    get_template(spec.domain.template)
+    metric = get_metric(spec.domain.metric)
+    return CheckedSpec(spec, metric, prepare(spec.calibration, spec.domain.shots, metric))
+
+
+def open_job(checked: CheckedSpec, hook: Hook | None = None) -> Job:
+    """Load the target and check what depends on it: bounds, draft files, prompt lengths."""
+    spec = checked.spec
+    resolved = resolve_target(spec.target.id, spec.target.revision)
+    tokenizer = load_tokenizer(resolved)
+    model = load_model(resolved, spec.target.dtype, spec.target.device)
+    target = TargetModel(model, hook=hook)
+    check_bounds(spec.search, target.num_layers)
+
+    def encode(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    assert spec.domain.template and spec.decoding.max_new_tokens and spec.decoding.stop is not None
+    subject = Subject(
+        target=target,
+        tokenizer=tokenizer,
+        end_tokens=end_tokens(model, tokenizer),
+        template=get_template(spec.domain.template),
+        shots=checked.data.shots,
+        metric=checked.metric,
+        draft=make_draft(spec.draft.method, spec.draft.params, Resources(encode)),
+        options=DecodeOptions(
+            max_new_tokens=spec.decoding.max_new_tokens,
+            stop=spec.decoding.stop,
+            temperature=spec.decoding.temperature,
+            seed=spec.decoding.seed,
+            prefill=spec.decoding.prefill,
+        ),
+    )
+    for item in (*checked.data.calibration, *checked.data.held_out):
+        subject.prompt(item)
+    return Job(spec, checked.data, resolved, subject)
+
+
+def describe_draft(subject: Subject) -> dict[str, Any]:
+    """Name, parameters, file fingerprint and lossiness of the draft."""
+    draft = subject.draft
+    return {
+        "method": draft.name,
+        "params": draft.params.model_dump(mode="json"),
+        "fingerprint": draft.fingerprint,
+        "lossy": draft.lossy,
+    }

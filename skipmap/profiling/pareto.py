@@ -1,0 +1,62 @@
+"""Dominance in (accept length, metric): fronts, ranks and crowding (Deb et al. 2002, NSGA-II)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A (by the job's accept measure) and M of one configuration; both higher is better."""
+
+    accept: float
+    metric: float
+
+    def dominates(self, other: Score) -> bool:
+        """At least as good in both and better in one."""
+        return (
+            self.accept >= other.accept
+            and self.metric >= other.metric
+            and (self.accept > other.accept or self.metric > other.metric)
+        )
+
+
+def pareto_front(scores: Mapping[Key, Score]) -> list[Key]:
+    """Keys that no other key dominates, in the given order; equal scores stay together."""
+    return [
+        key for key, score in scores.items() if not any(other.dominates(score) for other in scores.values())
+    ]
+
+
+def dominance_ranks(scores: Mapping[Key, Score]) -> dict[Key, int]:
+    """Non-dominated sorting: 0 for the front, 1 for the front of the rest, and so on."""
+    left = dict(scores)
+    ranks: dict[Key, int] = {}
+    rank = 0
+    while left:
+        front = pareto_front(left)
+        for key in front:
+            ranks[key] = rank
+            del left[key]
+        rank += 1
+    return ranks
+
+
+def crowding_distances(scores: Mapping[Key, Score]) -> dict[Key, float]:
+    """Normalised gap to the neighbours in both figures; infinite at the ends."""
+    distances = dict.fromkeys(scores, 0.0)
+    figures: tuple[Callable[[Score], float], ...] = (lambda s: s.accept, lambda s: s.metric)
+    for figure in figures:
+        order = sorted(scores, key=lambda key: figure(scores[key]))
+        low, high = figure(scores[order[0]]), figure(scores[order[-1]])
+        distances[order[0]] = distances[order[-1]] = math.inf
+        if high == low:
+            continue
+        for before, key, after in zip(order, order[1:], order[2:], strict=False):
+            distances[key] += (figure(scores[after]) - figure(scores[before])) / (high - low)
+    return distances

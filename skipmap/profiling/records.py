@@ -1,0 +1,120 @@
+"""What an evaluation of one configuration found, prompt by prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from skipmap.metrics.base import Metric
+from skipmap.skipset import SkipSet
+
+EvaluatorName = Literal["replay", "live"]
+AcceptMeasure = Literal["tokens_per_step", "accepted_drafts"]
+
+
+@dataclass(frozen=True)
+class PromptRecord:
+    """One prompt's counts and metric statistics; ``seconds`` (prefill and decoding) only where it ran live."""
+
+    id: str
+    steps: int
+    emitted: int
+    accepted: int
+    new_tokens: int
+    stats: tuple[float, ...]
+    text: str
+    seconds: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for documents."""
+        plain: dict[str, Any] = {
+            "id": self.id,
+            "steps": self.steps,
+            "emitted": self.emitted,
+            "accepted": self.accepted,
+            "new_tokens": self.new_tokens,
+            "stats": list(self.stats),
+            "text": self.text,
+        }
+        return plain if self.seconds is None else plain | {"seconds": self.seconds}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> PromptRecord:
+        """Inverse of ``to_json``."""
+        return cls(**data | {"stats": tuple(data["stats"])})
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One configuration on one part of the data.
+
+    ``accept_length``: tokens per verification step, one quotient of sums; ``accepted_drafts``: the same with accepted
+    draft tokens. Both are 0.0 when no prompt took a step.
+    """
+
+    skip: SkipSet
+    evaluator: EvaluatorName
+    prompts: tuple[PromptRecord, ...]
+    metric: float
+    batch_split: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Verification steps over all prompts."""
+        return sum(p.steps for p in self.prompts)
+
+    @property
+    def accept_length(self) -> float:
+        """A: tokens emitted by verification steps a step."""
+        return sum(p.emitted for p in self.prompts) / self.steps if self.steps else 0.0
+
+    @property
+    def accepted_drafts(self) -> float:
+        """Accepted draft tokens a step."""
+        return sum(p.accepted for p in self.prompts) / self.steps if self.steps else 0.0
+
+    @property
+    def idle_prompts(self) -> int:
+        """Prompts whose answer took no verification step."""
+        return sum(p.steps == 0 for p in self.prompts)
+
+    def accept(self, measure: AcceptMeasure) -> float:
+        """The figure that the accept floor uses."""
+        return self.accept_length if measure == "tokens_per_step" else self.accepted_drafts
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for stored groups."""
+        return {
+            "skip": self.skip.to_list(),
+            "evaluator": self.evaluator,
+            "metric": self.metric,
+            "batch_split": self.batch_split,
+            "prompts": [p.to_json() for p in self.prompts],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Evaluation:
+        """Inverse of ``to_json``."""
+        return cls(
+            skip=SkipSet.of(data["skip"]),
+            evaluator=data["evaluator"],
+            prompts=tuple(PromptRecord.from_json(p) for p in data["prompts"]),
+            metric=data["metric"],
+            batch_split=data["batch_split"],
+        )
+
+
+def stats_matrix(prompts: Sequence[PromptRecord]) -> npt.NDArray[np.float64]:
+    """Metric statistics [prompts, components]."""
+    return np.array([p.stats for p in prompts], dtype=np.float64)
+
+
+def corpus_metric(metric: Metric, prompts: Sequence[PromptRecord]) -> float:
+    """M of the prompts, from their summed statistics."""
+    if not prompts:
+        return 0.0
+    return float(metric.corpus(stats_matrix(prompts).sum(axis=0), len(prompts)))

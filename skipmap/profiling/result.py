@@ -1,0 +1,216 @@
+"""The result document ``skipmap.result/1`` (CONTRACT section 6)."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from skipmap import __version__
+from skipmap.canonical import digest
+from skipmap.errors import InvalidInput, NotFound
+from skipmap.profiling.evaluate import batches
+from skipmap.profiling.held_out import HeldOutPoint, tokens_per_second
+from skipmap.profiling.job import describe_draft
+from skipmap.profiling.records import Evaluation
+from skipmap.profiling.run import Findings
+from skipmap.profiling.search import DENSE
+
+SCHEMA = "skipmap.result/1"
+
+_TIMED = {"cost", "operating_points", "selected", "reason", "held_out", "timings", "versions", "notes"}
+"""Parts that are timings, or are chosen by measured cost, or name the machine: no part of ``search_digest``."""
+
+
+def build_result(findings: Findings) -> dict[str, Any]:
+    """The complete document with per-prompt rows."""
+    job, outcome = findings.job, findings.outcome
+    points = findings.selection.points
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "spec": job.spec.model_dump(mode="json"),
+        "target": {
+            "id": job.target.id,
+            "revision": job.target.revision,
+            "fingerprint": job.target.fingerprint,
+            "num_layers": job.subject.target.num_layers,
+            "block_types": list(job.subject.target.block_types),
+        },
+        "draft": describe_draft(job.subject),
+        "metric": {"name": job.subject.metric.name, "signature": job.subject.metric.signature},
+        "data": {
+            "digest": job.data.digest,
+            "n_calibration": len(job.data.calibration),
+            "n_held_out": len(job.data.held_out),
+            "left_out": job.data.left_out,
+            "shots": [item.id for item in job.data.shots],
+        },
+        "batch_plan": _batch_plan(findings),
+        "baseline": findings.baseline,
+        "no_signal": findings.no_signal,
+        "dense": _row(findings, findings.rows[DENSE]),
+        "pool": list(outcome.pool),
+        "evaluations": [
+            _row(findings, findings.rows[s])
+            for s in sorted(findings.rows, key=lambda s: (len(s), s))
+            if s != DENSE
+        ],
+        "front": [s.to_list() for s in findings.selection.front],
+        "operating_points": {
+            name: None if (skip := points.get(name)) is None else skip.to_list()
+            for name in ("paper", "cheapest", "fastest")
+        },
+        "selected": findings.selected.to_list(),
+        "reason": _reason(findings),
+        "budget": _budget(findings),
+        "cost": findings.cost.to_json() if findings.cost else None,
+        "held_out": {
+            "dense": _held_out_row(findings.held_out_dense) if findings.held_out_dense else None,
+            "points": [_point(point) for point in findings.held_out],
+            "not_checked": [s.to_list() for s in findings.points_left_out],
+        },
+        "notes": findings.notes,
+        "versions": _versions(),
+        "timings": findings.timings,
+    }
+    document["search_digest"] = search_digest(document)
+    return document
+
+
+def search_digest(document: Mapping[str, Any]) -> str:
+    """Sha256 over what the search found, independent of timings, dates, hosts and ids.
+
+    Measured cost decides ``cost_ratio`` and the operating points, so those are left out with the timings; what they
+    are chosen from (evaluations, pool, front) is in.
+    """
+    kept = {key: value for key, value in document.items() if key not in _TIMED | {"search_digest"}}
+    kept["spec"] = {key: value for key, value in document["spec"].items() if key not in ("name", "labels")}
+    kept["target"] = {
+        key: value for key, value in document["target"].items() if key not in ("id", "revision")
+    }
+    kept["spec"].pop("target", None)
+    for name in ("dense", "evaluations"):
+        kept[name] = _untimed(document[name])
+    return digest(kept)
+
+
+def without_prompts(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without per-prompt rows, as ``skipmap show --json`` prints it."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: strip(inner) for key, inner in value.items() if key != "per_prompt"}
+        return [strip(inner) for inner in value] if isinstance(value, list) else value
+
+    stripped: dict[str, Any] = strip(document)
+    return stripped
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Load a result or a map; raises NotFound or InvalidInput naming the file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotFound(f"no file {str(path)!r}") from None
+    except (OSError, ValueError) as error:
+        raise InvalidInput(str(path), f"is no readable JSON document: {error}") from None
+    if not isinstance(data, dict) or not str(data.get("schema", "")).startswith("skipmap."):
+        raise InvalidInput(str(path), "is neither a skipmap result nor a domain map")
+    return data
+
+
+def _untimed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _untimed(inner) for key, inner in value.items() if key not in ("cost_ratio", "seconds")}
+    return [_untimed(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _row(findings: Findings, evaluation: Evaluation) -> dict[str, Any]:
+    skip = evaluation.skip
+    row: dict[str, Any] = {
+        "skip": skip.to_list(),
+        "level": len(skip),
+        "accept_length": evaluation.accept_length,
+        "accepted_drafts": evaluation.accepted_drafts,
+        "steps": evaluation.steps,
+        "idle_prompts": evaluation.idle_prompts,
+        "metric": evaluation.metric,
+        "cost_ratio": findings.cost.ratio(skip) if findings.cost else None,
+        "feasible": skip == DENSE or skip in findings.outcome.feasible,
+        "evaluator": evaluation.evaluator,
+        "per_prompt": [prompt.to_json() for prompt in evaluation.prompts],
+    }
+    return row | {"batch_split": True} if evaluation.batch_split else row
+
+
+def _held_out_row(evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        "skip": evaluation.skip.to_list(),
+        "accept_length": evaluation.accept_length,
+        "accepted_drafts": evaluation.accepted_drafts,
+        "metric": evaluation.metric,
+        "tokens_per_second": tokens_per_second(evaluation),
+        "per_prompt": [prompt.to_json() for prompt in evaluation.prompts],
+    }
+
+
+def _point(point: HeldOutPoint) -> dict[str, Any]:
+    return _held_out_row(point.evaluation) | {
+        "speedup": point.speedup,
+        "intervals": {name: list(ends) for name, ends in point.intervals.items()},
+        "passes_gate": point.passes_gate,
+    }
+
+
+def _budget(findings: Findings) -> dict[str, Any]:
+    budget = findings.outcome.budget
+    return {
+        "exhaustive": budget.exhaustive,
+        "stopped": findings.outcome.stopped,
+        "evaluated": budget.evaluated,
+        "depth_reached": budget.depth_reached,
+        "max_depth": budget.max_depth,
+        "depth_clamped": budget.depth_clamped,
+        "pool_found": budget.pool_found,
+        "pool_cut": list(budget.pool_cut),
+        "not_evaluated": {str(level): count for level, count in sorted(budget.not_evaluated.items())},
+    }
+
+
+def _reason(findings: Findings) -> str:
+    if findings.no_signal and not findings.job.spec.search.allow_no_signal:
+        return "dense: no signal, see notes"
+    if findings.selected == DENSE:
+        return "dense: no evaluated configuration keeps both accept length and metric above their floors"
+    rule = {
+        "paper": f"cheapest of {len(findings.selection.front)} configurations on the Pareto front",
+        "cheapest": f"cheapest of {len(findings.outcome.feasible)} feasible configurations",
+        "fastest": f"largest accept length over cost of {len(findings.outcome.feasible)} feasible configurations",
+    }
+    return rule[findings.job.spec.search.select]
+
+
+def _batch_plan(findings: Findings) -> dict[str, Any]:
+    """How many prompts share a batch with a full group, from the spec and the prompt lengths alone."""
+    job, search = findings.job, findings.job.spec.search
+    lengths = [len(job.subject.prompt(item)) for item in job.data.calibration]
+    plan = batches(lengths, search.group_size, job.subject.options.max_new_tokens, search.batch_tokens)
+    return {
+        "group_size": search.group_size,
+        "batch_tokens": search.batch_tokens,
+        "prompts_per_batch": [len(chunk) for chunk in plan],
+        "prompt_tokens": sorted(lengths),
+    }
+
+
+def _versions() -> dict[str, str]:
+    names = ("torch", "transformers", "sacrebleu", "rouge-score")
+    return {
+        "skipmap": __version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        **{name: version(name) for name in names},
+    }

@@ -1,0 +1,52 @@
+"""Subject: the loaded target with everything that one job evaluates it with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skipmap.calibration.items import Item
+from skipmap.calibration.templates import Template, render_prompt
+from skipmap.decoding.options import DecodeOptions
+from skipmap.decoding.stopping import StopRule
+from skipmap.drafts.base import DraftMethod
+from skipmap.metrics.base import Metric
+from skipmap.target.model import TargetModel, check_context
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Target, draft, metric and prompt rendering of one job."""
+
+    target: TargetModel
+    tokenizer: PreTrainedTokenizerBase
+    end_tokens: frozenset[int]
+    template: Template
+    shots: tuple[Item, ...]
+    metric: Metric
+    draft: DraftMethod
+    options: DecodeOptions
+
+    @property
+    def stop_rule(self) -> StopRule:
+        """When this job's answers end."""
+        return StopRule(self.decode, self.end_tokens, self.options.stop, self.options.max_new_tokens)
+
+    def decode(self, tokens: list[int]) -> str:
+        """Text of tokens, special ones left out."""
+        return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+
+    def prompt(self, item: Item, answers: Sequence[str] = ()) -> list[int]:
+        """Token ids of the item's next turn, after its own earlier answers; raises InvalidInput when too long."""
+        tokens = render_prompt(self.template, item, answers, self.shots, self.tokenizer)
+        check_context(
+            len(tokens),
+            self.options.max_new_tokens,
+            self.target.context_length,
+            f"calibration item {item.id!r}",
+        )
+        return tokens
