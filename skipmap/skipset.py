@@ -44,7 +44,9 @@ class SkipSet:
         blocks = []
         for part in text.strip("{}[]").split(","):
             if not part.strip().isdecimal():
-                raise InvalidInput(field, f"{part.strip()!r} is no block index; give indices as in 3,7 or 'dense'")
+                raise InvalidInput(
+                    field, f"{part.strip()!r} is no block index; give indices as in 3,7 or 'dense'"
+                )
             blocks.append(int(part))
         return cls(tuple(blocks))
 

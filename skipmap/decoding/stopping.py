@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from skipmap.decoding.options import Finish
 
+from skipmap.decoding.options import Finish
 
 Decode = Callable[[list[int]], str]
 """Text of token ids, special tokens left out."""

@@ -37,11 +37,14 @@ def evaluate(
     evaluator = evaluator or evaluator_for(subject)
     if evaluator == "live":
         return [_collect(subject, skip, "live", [answer(subject, skip, i) for i in items]) for skip in skips]
+    tables = None
     try:
         tables = _replay_tables(subject, skips, items, batch_tokens)
     except torch.OutOfMemoryError:
         if len(skips) == 1:
             raise
+    if tables is None:
+        # Only here, past the handler, does nothing hold the failed batch any more.
         torch.cuda.empty_cache()
         half = len(skips) // 2
         parts = [evaluate(subject, s, items, batch_tokens, evaluator) for s in (skips[:half], skips[half:])]

@@ -22,6 +22,7 @@ from skipmap.profiling.subject import Subject
 from skipmap.spec import JobSpec
 from skipmap.target.loading import ResolvedTarget, end_tokens, load_model, load_tokenizer, resolve_target
 from skipmap.target.model import Hook, TargetModel
+from skipmap.target.packed import pack_linears
 
 ENGINE_VERSION = "1"
 """Changes when stored evaluations of an older engine must not be used any more."""
@@ -95,6 +96,7 @@ def open_job(checked: CheckedSpec, hook: Hook | None = None) -> Job:
     resolved = resolve_target(spec.target.id, spec.target.revision)
     tokenizer = load_tokenizer(resolved)
     model = load_model(resolved, spec.target.dtype, spec.target.device)
+    pack_linears(model)
     target = TargetModel(model, hook=hook)
     check_bounds(spec.search, target.num_layers)
 

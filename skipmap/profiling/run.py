@@ -152,7 +152,9 @@ def _notes(findings: Findings) -> list[str]:
         )
     budget = findings.outcome.budget
     if budget.depth_clamped and not findings.no_signal:
-        notes.append(f"max_depth {budget.max_depth} is above the pool's size {len(findings.outcome.pool)}")
+        notes.append(
+            f"max_depth {budget.max_depth} is more than a pool of {len(findings.outcome.pool)} blocks allows"
+        )
     if budget.pool_cut:
         cut = ", ".join(map(str, budget.pool_cut))
         notes.append(f"max_pool {spec.max_pool} left blocks {cut} out of the pool")

@@ -7,7 +7,7 @@ Levels: 0 is dense, 1 the single blocks, k >= 2 all size-k subsets of the pool.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal
@@ -122,6 +122,7 @@ def next_work(
     limits = floors(scores[DENSE], spec.eps, spec.tau)
     progress = _Progress(spec, num_layers, scores, limits)
     if no_signal and not spec.allow_no_signal:
+        progress.leave_out(1, num_layers)
         return progress.outcome(
             (), (), 0, "dense scores no better than a trivial answer: no signal to search by"
         )
@@ -133,7 +134,13 @@ def next_work(
     progress.leave_out(1, missing)
     pool, cut = _pool(spec, {s.blocks[0]: scores[s] for s in singles if s in scores}, limits)
     depth = min(spec.max_depth, len(pool), num_layers - 1)
+    if missing:
+        progress.leave_out_levels(pool, 2, depth)
+        reached = 1 if missing < num_layers else 0
+        return progress.outcome(pool, cut, reached, "search.max_seconds was reached at level 1")
     stopped = f"all levels up to {depth} were evaluated"
+    if not pool:
+        stopped = "no single block meets either floor, so the pool is empty"
     reached = 1
     for level in range(2, depth + 1):
         chosen = _choose(spec, pool, level, scores, progress.planned)
@@ -150,12 +157,11 @@ def next_work(
             stopped = f"level {level} has no feasible configuration"
             break
         if cut_short:
-            for deeper in range(level + 1, depth + 1):
-                progress.leave_out(deeper, math.comb(len(pool), deeper))
+            progress.leave_out_levels(pool, level + 1, depth)
             what = "max_seconds" if pending else "max_evaluations"
             stopped = f"search.{what} was reached at level {level}"
             break
-    return progress.outcome(tuple(pool), tuple(cut), reached, stopped)
+    return progress.outcome(pool, cut, reached, stopped, clamped=depth < spec.max_depth)
 
 
 class _Progress:
@@ -164,7 +170,7 @@ class _Progress:
     def __init__(
         self, spec: SearchSpec, num_layers: int, scores: Mapping[SkipSet, Score], limits: Floors
     ) -> None:
-        self._spec, self._layers, self._scores, self._limits = spec, num_layers, scores, limits
+        self._spec, self._scores, self._limits = spec, scores, limits
         self.planned = 1 + num_layers
         self._left_out: dict[int, int] = {}
 
@@ -172,7 +178,13 @@ class _Progress:
         if count:
             self._left_out[level] = self._left_out.get(level, 0) + count
 
-    def outcome(self, pool: tuple[int, ...], cut: tuple[int, ...], reached: int, stopped: str) -> Outcome:
+    def leave_out_levels(self, pool: Sequence[int], first: int, last: int) -> None:
+        for level in range(first, last + 1):
+            self.leave_out(level, math.comb(len(pool), level))
+
+    def outcome(
+        self, pool: Sequence[int], cut: Sequence[int], reached: int, stopped: str, *, clamped: bool = False
+    ) -> Outcome:
         feasible = tuple(
             sorted(s for s, score in self._scores.items() if s != DENSE and self._limits.admits(score))
         )
@@ -180,12 +192,12 @@ class _Progress:
             evaluated=len(self._scores),
             depth_reached=reached,
             max_depth=self._spec.max_depth,
-            depth_clamped=self._spec.max_depth > len(pool),
+            depth_clamped=clamped,
             pool_found=len(pool) + len(cut),
-            pool_cut=cut,
+            pool_cut=tuple(cut),
             not_evaluated=self._left_out,
         )
-        return Outcome(pool, feasible, budget, stopped)
+        return Outcome(tuple(pool), feasible, budget, stopped)
 
 
 def _pool(spec: SearchSpec, singles: Mapping[int, Score], limits: Floors) -> tuple[list[int], list[int]]:

@@ -82,10 +82,10 @@ class RunFolder:
     def load_document(self, kind: str, what: Any) -> dict[str, Any] | None:
         """Stored JSON of a piece of work, or None; a file that cannot be read counts as absent."""
         try:
-            data: dict[str, Any] = json.loads(self._file(kind, what).read_text(encoding="utf-8"))
+            data = json.loads(self._file(kind, what).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return data if data.get("key") == self._key else None
+        return data if isinstance(data, dict) and data.get("key") == self._key else None
 
     def save_document(self, kind: str, what: Any, data: Mapping[str, Any]) -> None:
         """Keep the JSON of a piece of work."""

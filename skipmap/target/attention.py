@@ -113,9 +113,6 @@ def prefill_attention(
         shape = (h, p, keys.shape[2], start, dim)
         keys = torch.cat([before.keys.expand(shape), keys], dim=3)
         values = torch.cat([before.values.expand(shape), values], dim=3)
-    group = heads // keys.shape[2]
-    flat = (h * p, heads, start + t, dim)
-    wide = (h, p, keys.shape[2], group, start + t, dim)
     mask = None
     if start or (window is not None and window < t):
         queries = torch.arange(start, start + t, device=query.device)[:, None]
@@ -128,10 +125,11 @@ def prefill_attention(
         )
     out = functional.scaled_dot_product_attention(
         query.reshape(h * p, heads, t, dim),
-        keys[:, :, :, None].expand(wide).reshape(flat),
-        values[:, :, :, None].expand(wide).reshape(flat),
+        keys.flatten(0, 1),
+        values.flatten(0, 1),
         attn_mask=mask,
         is_causal=mask is None and t > 1,
         scale=scaling,
+        enable_gqa=heads != keys.shape[2],
     )
     return out.view(h, p, heads, t, dim)

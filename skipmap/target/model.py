@@ -20,7 +20,7 @@ from skipmap.target.passes import ATTENTION_NAME, PASS_KEY, Bypass, PrefillPass,
 PrefillPolicy = Literal["sparse", "dense"]
 
 MIN_SHARED_PREFIX_TOKENS = 16
-PREFILL_TOKENS_PER_FORWARD = 4096
+PREFILL_TOKENS_PER_FORWARD = 512
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,10 @@ class TargetModel:
             for a in range(0, count, chunk)
         ]
         batch.logits = torch.cat(logits, dim=1)[list(batch.lineage.final)]
+        for line, store in zip(batch.lineage.blocks, batch.stores, strict=True):
+            if not line.running:
+                # Dense prompts read the shared prefix here; no step does.
+                store.prefix = None
         return batch
 
     def _check_prompt(self, prompt: Sequence[int]) -> int:
@@ -155,9 +159,8 @@ class TargetModel:
         if prefix:
             last = torch.full_like(last[:, :1], width - 1)
         last = last.expand(hidden.shape[0], -1)[..., None, None].expand(-1, -1, 1, hidden.shape[-1])
-        self._report(
-            "prefill", hidden.shape[0] * hidden.shape[1], int(hidden.shape[0]) * ids.shape[0] * width
-        )
+        rows = hidden.shape[0] * hidden.shape[1]
+        self._report("prefill", rows, rows * width)
         return self.logits(hidden.gather(2, last)[:, :, 0]) if not prefix else hidden
 
     @torch.inference_mode()

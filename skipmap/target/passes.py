@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 from skipmap.target.attention import attend, prefill_attention
 from skipmap.target.batch import Batch, Visibility, parts
@@ -73,6 +74,8 @@ def row_attention(
 
 
 AttentionInterface.register(ATTENTION_NAME, row_attention)
+# Without it a call that brings no pass would get no mask at all: no padding, no sliding window.
+AttentionMaskInterface.register(ATTENTION_NAME, sdpa_mask)
 
 
 @dataclass

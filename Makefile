@@ -1,0 +1,46 @@
+# Every command works in a fresh checkout: what it needs is set up first, in .venv and in the model cache.
+PYTHON ?= python3
+VENV_PYTHON := .venv/bin/python
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-gemma demo test test-fast test-full lint typecheck format bench clean
+
+help: ## Show these commands
+	@grep -E '^[a-z-]+:.*## ' Makefile | while IFS= read -r line; do \
+		printf '  make %-12s %s\n' "$${line%%:*}" "$${line##*## }"; done
+
+setup: ## Make .venv, install the pinned packages, prepare the demo model
+	@$(PYTHON) scripts/setup.py
+
+setup-gemma: ## Also prepare the second model, Gemma 3 270M
+	@$(PYTHON) scripts/setup.py --gemma
+
+demo: setup ## Profile the demo model and show the domain map
+	@$(VENV_PYTHON) -m skipmap.demo
+
+test: setup ## Run the tests, real demo model included
+	@$(VENV_PYTHON) -m pytest -m "not slow"
+
+test-fast: setup ## Run the tests that need no model
+	@$(VENV_PYTHON) -m pytest -m "not slow and not model"
+
+test-full: setup ## Run all tests, long ones too
+	@$(VENV_PYTHON) -m pytest
+
+lint: setup ## Check style, formatting and the direction of imports
+	@$(VENV_PYTHON) -m ruff check .
+	@$(VENV_PYTHON) -m ruff format --check .
+	@.venv/bin/lint-imports
+
+typecheck: setup ## Check types (mypy, strict)
+	@$(VENV_PYTHON) -m mypy
+
+format: setup ## Format the code and sort imports
+	@$(VENV_PYTHON) -m ruff check --fix-only .
+	@$(VENV_PYTHON) -m ruff format .
+
+bench: setup ## Run the benchmarks
+	@$(VENV_PYTHON) -m benchmarks
+
+clean: ## Remove .venv and all that is made here; results in runs/ and the model cache stay
+	@rm -rf .venv .setup build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,239 @@
+"""The result in plain words: what may be skipped, what it gains and costs, what the search left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from skipmap.profiling.pareto import Score
+from skipmap.profiling.report import figures
+from skipmap.profiling.report.view import HeldOut, Row, View
+from skipmap.profiling.search import floors
+
+Tone = Literal["good", "bad", "neutral"]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A key figure: large value, what it is, and its context."""
+
+    label: str
+    value: str
+    context: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether held-out prompts confirm the selected point."""
+
+    tone: Tone
+    short: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What stands at the top of a section."""
+
+    headline: str
+    lead: str
+    tiles: tuple[Tile, ...]
+    verdict: Verdict
+    coverage: str
+    complete: bool
+    warnings: tuple[str, ...]
+
+
+def summarise(view: View) -> Summary:
+    """Plain words and key figures of a result."""
+    chosen = view.by_skip.get(view.selected) if view.selected.blocks else None
+    point = view.held_out_of(view.selected) if chosen else None
+    coverage, complete = _coverage(view)
+    return Summary(
+        _headline(view),
+        _lead(view, chosen),
+        _tiles(view, chosen, point) if chosen else _dense_tiles(view),
+        _verdict(view, point) if chosen else _dense_verdict(view),
+        coverage,
+        complete,
+        (*view.document["notes"], *_cautions(view, chosen, point)),
+    )
+
+
+def _headline(view: View) -> str:
+    if view.selected.blocks:
+        noun = "block" if len(view.selected) == 1 else "blocks"
+        return f"May skip {noun} {figures.blocks(view.selected)}"
+    return "No answer: the metric shows no signal" if view.document["no_signal"] else "Keep the target dense"
+
+
+def _lead(view: View, chosen: Row | None) -> str:
+    target, draft = view.target["id"], view.draft["method"]
+    asked = f"{view.num_layers} blocks of {target} when it verifies {draft} drafts of {view.domain} traffic"
+    if chosen is None:
+        if view.document["no_signal"]:
+            searched = "" if view.rows else ", so nothing was searched"
+            return (
+                f"Asked: which of the {asked} need not run. The dense target scores no better than a trivial "
+                f"answer on these prompts{searched}."
+            )
+        return (
+            f"Asked: which of the {asked} need not run. Of {figures.count(len(view.rows), 'configuration')} "
+            f"evaluated, none keeps both {view.accept_name} and {view.metric_name} above their floors."
+        )
+    return (
+        f"{chosen.level} of the {asked} need not run: {view.accept_name} and {view.metric_name} stay above "
+        f"{figures.percent(1 - view.search['eps'])} and {figures.percent(1 - view.search['tau'])} of dense on the "
+        f"calibration prompts. Chosen as the {view.document['reason']}."
+    )
+
+
+def _tiles(view: View, chosen: Row, point: HeldOut | None) -> tuple[Tile, ...]:
+    dense = view.dense
+    tiles = [
+        Tile(
+            view.accept_name.capitalize(),
+            f"{figures.accept(dense.accept)} \u2192 {figures.accept(chosen.accept)}",
+            f"{figures.signed_percent(view.accept_change(chosen))} on calibration; {view.accept_definition}",
+        ),
+        Tile(
+            "Cost of a verification step",
+            figures.ratio(chosen.cost_ratio),
+            "of dense, one request at a time" if chosen.cost_ratio is not None else "not measured",
+        ),
+        Tile(
+            view.metric_name,
+            f"{figures.metric(dense.metric)} \u2192 {figures.metric(chosen.metric)}",
+            f"{figures.signed_percent(view.metric_change(chosen))} on calibration; 0 to 1, higher is better",
+        ),
+    ]
+    if point is None or point.speedup is None:
+        return (*tiles, Tile("Speed-up on held-out prompts", figures.NONE, "not measured"))
+    return (
+        *tiles,
+        Tile(
+            "Speed-up on held-out prompts",
+            figures.ratio(point.speedup),
+            f"over dense speculation{_range(point, 'speedup', figures.ratio)}",
+        ),
+    )
+
+
+def _dense_tiles(view: View) -> tuple[Tile, ...]:
+    baseline = view.document.get("baseline")
+    trivial = "" if baseline is None else f"; a trivial answer reaches {figures.metric(baseline)}"
+    return (
+        Tile(
+            f"{view.accept_name.capitalize()}, dense",
+            figures.accept(view.dense.accept),
+            view.accept_definition,
+        ),
+        Tile(
+            f"{view.metric_name}, dense",
+            figures.metric(view.dense.metric),
+            f"0 to 1, higher is better{trivial}",
+        ),
+    )
+
+
+def _verdict(view: View, point: HeldOut | None) -> Verdict:
+    dense = view.held_out_dense
+    if point is None or dense is None or point.passes_gate is None:
+        return Verdict(
+            "neutral", "Not checked on held-out", "The selected set was not run on held-out prompts."
+        )
+    number = figures.count(view.document["data"]["n_held_out"], "prompt")
+    change = (
+        f"On {number} that the search never saw, {view.accept_name} goes from {figures.accept(dense.accept)} to "
+        f"{figures.accept(point.accept)} and {view.metric_name} from {figures.metric(dense.metric)} to "
+        f"{figures.metric(point.metric)} (difference {figures.metric_change(point.metric - dense.metric)}"
+        f"{_range(point, 'metric_change', figures.metric_change)})."
+    )
+    if point.passes_gate:
+        return Verdict("good", "Confirmed on held-out", f"{change} Both stay above their floors.")
+    return Verdict("bad", "Not confirmed on held-out", f"{change} {_gate_failure(view, dense, point)}")
+
+
+def _gate_failure(view: View, dense: HeldOut, point: HeldOut) -> str:
+    limits = floors(Score(dense.accept, dense.metric), view.search["eps"], view.search["tau"])
+    score = Score(point.accept, point.metric)
+    missed = []
+    if not limits.admits_accept(score):
+        missed.append(f"{view.accept_name} is below its floor of {figures.accept(limits.accept)}")
+    if not limits.admits_metric(score):
+        missed.append(f"{view.metric_name} is below its floor of {figures.metric(limits.metric)}")
+    if missed:
+        return f"{' and '.join(missed)}: do not roll it out as it is."
+    return "The values keep their floors, but not with 95 % confidence as gate: confident asks."
+
+
+def _dense_verdict(view: View) -> Verdict:
+    if view.document["no_signal"]:
+        return Verdict(
+            "neutral", "Nothing to check", "Held-out prompts were not run: no configuration was selected."
+        )
+    return Verdict(
+        "neutral", "Dense stays", "Dense needs no held-out check: it is what every floor refers to."
+    )
+
+
+def _coverage(view: View) -> tuple[str, bool]:
+    """How much of the method's search was done, and whether all of it was."""
+    budget = view.document["budget"]
+    evaluated = f"{figures.count(budget['evaluated'], 'configuration')} evaluated, dense included"
+    if view.document["no_signal"] and not view.rows:
+        return f"The search stopped after dense: {budget['stopped']}.", False
+    cuts = []
+    if budget["pool_cut"]:
+        found, kept = budget["pool_found"], len(view.pool)
+        cuts.append(f"only {kept} of {found} blocks that passed a floor were combined (max_pool)")
+    skipped = {int(level): number for level, number in budget["not_evaluated"].items() if number}
+    if skipped:
+        told = ", ".join(f"{number:,} of level {level}" for level, number in sorted(skipped.items()))
+        cuts.append(f"{figures.count(sum(skipped.values()), 'configuration')} not evaluated ({told})")
+    deeper = budget["depth_reached"] < len(view.pool)
+    depth = (
+        f" Sets of more than {figures.count(budget['depth_reached'], 'block')} were not tried: {budget['stopped']}."
+        if deeper
+        else ""
+    )
+    if cuts or not budget["exhaustive"]:
+        why = "; ".join(cuts) or "the budget cut it"
+        return f"This search was not exhaustive: {why}. {evaluated[0].upper()}{evaluated[1:]}.{depth}", False
+    return f"Within its depth the search was exhaustive: {evaluated}; no budget cut anything.{depth}", True
+
+
+def _cautions(view: View, chosen: Row | None, point: HeldOut | None) -> tuple[str, ...]:
+    """What the figures themselves warn of."""
+    found = []
+    if view.draft["lossy"]:
+        found.append(f"{view.draft['method']} is lossy: its acceptance rule changes the target's output")
+    left_out = view.document["data"]["left_out"]
+    if left_out:
+        told = "; ".join(f"{number} ({reason})" for reason, number in left_out.items())
+        found.append(f"prompts left out of the data: {told}")
+    cost = view.document["cost"]
+    if chosen and cost and chosen.cost_ratio is not None and 0 < 1 - chosen.cost_ratio < cost["spread"]:
+        found.append(
+            f"the step's saving of {figures.percent(1 - chosen.cost_ratio)} is smaller than the spread of its timing "
+            f"({figures.percent(cost['spread'])} between quartiles): take the cost as a rough figure"
+        )
+    interval = point.intervals.get("speedup") if point else None
+    if interval and interval[0] <= 1 <= interval[1]:
+        found.append(
+            "the interval of the held-out speed-up includes 1: these prompts do not show a gain for sure"
+        )
+    split = sum(row.batch_split for row in (view.dense, *view.rows))
+    if split:
+        found.append(
+            f"{figures.count(split, 'evaluation')} ran in halved batches after running out of memory"
+        )
+    return tuple(found)
+
+
+def _range(point: HeldOut, name: str, written: Callable[[float | None], str]) -> str:
+    ends = point.intervals.get(name)
+    if ends is None:
+        return ""
+    return f", 95 % interval {written(ends[0])} to {written(ends[1])}"

@@ -1,0 +1,82 @@
+"""Rows of the report's tables: configurations, operating points, held-out figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skipmap.profiling.report.view import HeldOut, Row, View
+from skipmap.skipset import SkipSet
+
+MOST_ROWS = 200
+_RULES = {
+    "paper": "lowest cost on the Pareto front",
+    "cheapest": "lowest cost of all feasible",
+    "fastest": "largest accept length over cost of all feasible",
+}
+
+
+@dataclass(frozen=True)
+class Configurations:
+    """The first rows, feasible ones first, and how many more there are. ``by_gain``: ordered by expected speed-up."""
+
+    rows: tuple[Row, ...]
+    total: int
+    by_gain: bool
+
+    @property
+    def left_out(self) -> int:
+        """Rows that the table does not show."""
+        return self.total - len(self.rows)
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """Named points that fall on one configuration; without a row nothing is feasible."""
+
+    names: tuple[str, ...]
+    rules: tuple[str, ...]
+    row: Row | None
+    held_out: HeldOut | None
+    chosen: bool
+
+
+def configurations(view: View) -> Configurations:
+    """Feasible first; within each group by expected speed-up, or by accept length where cost was not measured."""
+
+    def order(row: Row) -> tuple[bool, float, float, SkipSet]:
+        gain = view.gain(row)
+        return (not row.feasible, -(row.accept if gain is None else gain), -row.metric, row.skip)
+
+    rows = sorted(view.rows, key=order)
+    by_gain = bool(rows) and all(view.gain(row) is not None for row in rows)
+    return Configurations(tuple(rows[:MOST_ROWS]), len(rows), by_gain)
+
+
+def operating_points(view: View) -> tuple[OperatingPoint, ...]:
+    """The named points, those of one configuration together."""
+    grouped: dict[SkipSet | None, list[str]] = {}
+    for name, skip in view.points.items():
+        grouped.setdefault(skip, []).append(name)
+    return tuple(
+        OperatingPoint(
+            tuple(names),
+            tuple(_RULES.get(name, "") for name in names),
+            None if skip is None else view.by_skip.get(skip),
+            None if skip is None else view.held_out_of(skip),
+            view.search["select"] in names,
+        )
+        for skip, names in grouped.items()
+    )
+
+
+def status(view: View, row: Row) -> str:
+    """What became of a configuration, in words."""
+    if not row.feasible:
+        return f"below floor: {' and '.join(view.missed_floors(row)) or 'by the search'}"
+    marks: Sequence[str] = [
+        word
+        for word, holds in (("selected", row.skip == view.selected), ("front", row.skip in view.front))
+        if holds
+    ]
+    return ", ".join(("feasible", *marks))

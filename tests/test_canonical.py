@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skipmap.canonical import canonical_json, digest
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+def test_keys_are_sorted_and_no_space_is_left():
+    assert canonical_json({"b": [1, 2.5, None], "a": {"é": True}}) == '{"a":{"é":true},"b":[1,2.5,null]}'
+
+
+@given(values)
+def test_text_reads_back_to_the_same_value(value):
+    assert json.loads(canonical_json(value)) == value
+
+
+@given(st.dictionaries(st.text(), st.integers()))
+def test_order_of_keys_does_not_matter(value):
+    turned = dict(reversed(value.items()))
+    assert canonical_json(turned) == canonical_json(value)
+    assert digest(turned) == digest(value)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_numbers_that_json_lacks_are_refused(number):
+    with pytest.raises(ValueError, match="JSON"):
+        canonical_json({"x": number})
+
+
+def test_digest_is_sha256_of_the_utf8_text():
+    assert digest({"é": 1}) == hashlib.sha256('{"é":1}'.encode()).hexdigest()
+    assert digest([]) == "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
