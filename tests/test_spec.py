@@ -41,7 +41,15 @@ def test_defaults_are_the_published_ones():
 
 @pytest.mark.parametrize(
     "path",
-    ["colour", "target.weights", "draft.depth", "domain.tau", "calibration.file", "search.k", "decoding.top_p"],
+    [
+        "colour",
+        "target.weights",
+        "draft.depth",
+        "domain.tau",
+        "calibration.file",
+        "search.k",
+        "decoding.top_p",
+    ],
 )
 def test_unknown_field_is_refused_by_its_path(path):
     with pytest.raises(InvalidInput, match="unknown field") as caught:

@@ -87,7 +87,10 @@ class Sam:
                 state.static_state, state.static_matched = static
         source, end, matched = dynamic, dynamic.end[state.state], state.matched
         if self._static is not None and state.static_matched - self.params.static_bias > matched:
-            source, end, matched = self._static, self._static.end[state.static_state], state.static_matched
+            static_end = self._static.end[state.static_state]
+            # A match that ends with the corpus has nothing to offer.
+            if static_end < len(self._static.tokens):
+                source, end, matched = self._static, static_end, state.static_matched
         if matched < self.params.min_match:
             return TokenTree()
         wanted = min(self.params.max_positions, 1 + int(self.params.growth * matched)) - 1

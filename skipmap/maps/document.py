@@ -11,20 +11,23 @@ from skipmap.errors import InvalidInput, NotFound
 from skipmap.skipset import SkipSet
 
 SCHEMA = "skipmap.map/1"
+_SHARED = (("target", "fingerprint"), ("draft", "method"), ("draft", "params"), ("draft", "fingerprint"))
 
 
 def build_map(results: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
     """An unsigned map of the selected operating points of one or more results, one result a domain.
 
-    Raises InvalidInput when results differ in target or draft, or name a domain twice.
+    Raises InvalidInput when there is no result, or results differ in target or draft, or name a domain twice.
     """
+    if not results:
+        raise InvalidInput("domains", "no result is given; give at least one")
     first = results[0]
     domains: dict[str, Any] = {}
     for result in results:
         domain = result["spec"]["domain"]["name"]
         if domain in domains:
             raise InvalidInput("domains", f"{domain!r} is given twice; give one result a domain")
-        for part, key in (("target", "fingerprint"), ("draft", "method"), ("draft", "params")):
+        for part, key in _SHARED:
             if result[part][key] != first[part][key]:
                 raise InvalidInput(
                     f"{part}.{key}",

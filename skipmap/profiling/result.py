@@ -124,7 +124,9 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def _untimed(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _untimed(inner) for key, inner in value.items() if key not in ("cost_ratio", "seconds")}
+        # How far a batch was split for lack of memory is the host's doing, too, and changes no figure.
+        dropped = ("cost_ratio", "seconds", "batch_split")
+        return {key: _untimed(inner) for key, inner in value.items() if key not in dropped}
     return [_untimed(inner) for inner in value] if isinstance(value, list) else value
 
 

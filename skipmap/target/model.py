@@ -108,7 +108,7 @@ class TargetModel:
         skips = tuple(s.validate(self.num_layers) for s in skips)
         if list(skips) != sorted(skips):
             raise ValueError("configurations must stand in ascending order")
-        shared = not prompts or isinstance(prompts[0][0], int)
+        shared = not prompts or not prompts[0] or isinstance(prompts[0][0], int)
         table = cast("list[list[list[int]]]", [prompts] if shared else prompts)
         lengths = torch.tensor([[self._check_prompt(p) for p in row] for row in table])
         common = _common_prefix(table[0]) if shared else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,11 +30,14 @@ from skipmap.drafts.registry import make_draft
 from skipmap.metrics.registry import get_metric
 from skipmap.profiling.evaluate import answer
 from skipmap.profiling.job import check_job, open_job
+from skipmap.profiling.result import build_result
+from skipmap.profiling.run import run_job
 from skipmap.profiling.search import DENSE
+from skipmap.profiling.store import RunFolder
 from skipmap.profiling.subject import Subject
 from skipmap.settings import get_settings
 from skipmap.spec import JobSpec
-from skipmap.target.model import TargetModel
+from skipmap.target.model import Hook, TargetModel
 
 SPECIAL = ["<unk>", "<s>", "</s>"]
 WORDS = [f"w{i}" for i in range(45)]
@@ -220,12 +224,12 @@ def write_calibration(tmp_path_factory: pytest.TempPathFactory) -> Callable[...,
 def make_spec(model_dir: Callable[..., Path]) -> Callable[..., JobSpec]:
     """A small job over a tiny model; ``more`` replaces fields of its sections."""
 
-    def make(calibration: Path | str, kind: str = "gemma", quiet: float = 0.05, **more: Any) -> JobSpec:
+    def make(source: Path | str, kind: str = "gemma", quiet: float = 0.05, **more: Any) -> JobSpec:
         sections: dict[str, Any] = {
             "target": {"id": str(model_dir(kind, quiet)), "device": "cpu"},
             "draft": {"method": "prompt_lookup", "params": {"num_tokens": 4}},
             "domain": {"name": "words", "metric": "f1"},
-            "calibration": {"source": str(calibration), "calibration_fraction": 0.5},
+            "calibration": {"source": str(source), "calibration_fraction": 0.5},
             "search": {"eps": 0.4, "tau": 0.4, "max_depth": 2, "max_pool": 3, "group_size": 2},
             "decoding": {"max_new_tokens": 12, "stop": ["w31"]},
         }
@@ -258,3 +262,26 @@ def calibration(
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def run_spec() -> Callable[..., dict[str, Any]]:
+    """Open a job, run it in a folder and return the result document; ``hook`` and ``listener`` as in the library."""
+
+    def run(spec: JobSpec, folder: Path, *, hook: Hook | None = None, **options: Any) -> dict[str, Any]:
+        job = open_job(check_job(spec), hook)
+        return build_result(run_job(job, RunFolder(folder, job.content_key), **options))
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def result(
+    make_spec: Callable[..., JobSpec],
+    calibration: Callable[..., Path],
+    run_spec: Callable[..., dict[str, Any]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[], dict[str, Any]]:
+    """A fresh copy of the document of one finished job (tiny Gemma)."""
+    document = run_spec(make_spec(calibration()), tmp_path_factory.mktemp("run"))
+    return lambda: deepcopy(document)

@@ -11,7 +11,7 @@ from skipmap.metrics.registry import get_metric
 from skipmap.profiling.intervals import RESAMPLES, SEED, change, interval, resample
 from skipmap.profiling.records import PromptRecord
 
-WORDS = "the cat dog sat ran on a mat rug red big".split()
+WORDS = ["the", "cat", "dog", "sat", "ran", "on", "a", "mat", "rug", "red", "big"]
 
 
 def record(index, text="", stats=(0.0,), *, steps=0, emitted=0, accepted=0, new_tokens=0, seconds=None):
@@ -32,7 +32,9 @@ def test_bleu_is_recomputed_from_the_resampled_texts():
     ]
     items = [Item(f"p{i}", ("x",), ((reference,),)) for i, reference in enumerate(references)]
     bleu = get_metric("bleu")
-    prompts = [record(i, t, bleu.stats(t, item)) for i, (t, item) in enumerate(zip(texts, items, strict=True))]
+    prompts = [
+        record(i, t, bleu.stats(t, item)) for i, (t, item) in enumerate(zip(texts, items, strict=True))
+    ]
     found = resample(prompts, bleu).metric
     assert found.shape == (RESAMPLES,)
     for draw in (0, 17, 999):
@@ -62,7 +64,9 @@ def test_draws_are_paired():
     rng = random.Random(0)
     dense = [record(i, steps=10, emitted=rng.randint(10, 60), stats=(rng.random(),)) for i in range(12)]
     # Every prompt loses exactly one token a step and a tenth of the metric: paired draws see no noise at all.
-    sparse = [record(i, steps=10, emitted=p.emitted - 10, stats=(p.stats[0] - 0.1,)) for i, p in enumerate(dense)]
+    sparse = [
+        record(i, steps=10, emitted=p.emitted - 10, stats=(p.stats[0] - 0.1,)) for i, p in enumerate(dense)
+    ]
     metric = get_metric("f1")
     a, b = resample(dense, metric), resample(sparse, metric)
     assert change(a, b, lambda r: r.accept_length) == pytest.approx((-1.0, -1.0))

@@ -119,9 +119,9 @@ def test_place_that_cannot_be_written_names_the_path_and_the_way_out(tmp_path):
     # A folder cannot lie under a file, not even for root.
     (tmp_path / "file").write_text("")
     folder = RunFolder(tmp_path / "file" / "run", "key")
-    with pytest.raises(ModelFailure, match=rf"cannot write {folder.path}: .*; choose another place"):
-        with folder.locked():
-            pass
+    refusal = rf"cannot write {folder.path}: .*; choose another place"
+    with pytest.raises(ModelFailure, match=refusal), folder.locked():
+        pass
     with pytest.raises(ModelFailure, match=rf"cannot write {folder.path}/groups.*choose another place"):
         folder.save("single", GROUP, ROWS, 1.5)
 
@@ -152,9 +152,8 @@ def test_lock_keeps_a_second_process_out_and_dies_with_its_holder(folder):
     with start() as holder:
         assert holder.stdout.readline() == "in\n"
         refusal = f"run: another process is profiling the same job in {folder.path}; wait for it or stop it"
-        with pytest.raises(InvalidInput) as caught:
-            with folder.locked():
-                pass
+        with pytest.raises(InvalidInput) as caught, folder.locked():
+            pass
         assert str(caught.value) == refusal
         with start() as second:
             assert second.communicate()[0] == refusal + "\n"

@@ -203,9 +203,11 @@ def test_wrapped_model_still_runs_as_plain_hugging_face(tiny_target, tiny_model)
         ([[6]], [[1]], "block 6 does not exist"),
         ([range(6)], [[1]], "at least one must run"),
         ([[0]], [[1], []], "has no tokens"),
+        ([[0]], [[], [1]], "has no tokens"),
+        ([[0]], [[[1]], [[]]], "has no tokens"),
         ([[0]], [[1] * 257], "context of 256"),
     ],
-    ids=["no such block", "all blocks", "empty prompt", "too long"],
+    ids=["no such block", "all blocks", "empty", "empty first", "empty own", "too long"],
 )
 def test_prefill_refuses_what_cannot_run(
     skips: list[Iterable[int]], prompts: list[list[int]], says: str, tiny_target

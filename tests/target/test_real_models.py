@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -34,12 +33,12 @@ TEXTS = [
         ),
     ],
 )
-def loaded(request: pytest.FixtureRequest, smollm2_dir, copy_model) -> Iterator[tuple]:
+def loaded(request: pytest.FixtureRequest, smollm2_dir, copy_model) -> tuple:
     """Plain model, target over the same weights, prompts."""
     resolved = resolve_target(request.param)
     model = load_model(resolved, dtype="float32", device="cpu")
     tokenizer = load_tokenizer(resolved)
-    yield model, TargetModel(copy_model(model)), [tokenizer(text).input_ids for text in TEXTS]
+    return model, TargetModel(copy_model(model)), [tokenizer(text).input_ids for text in TEXTS]
 
 
 def random_skips(num_layers: int, sizes: list[int]) -> list[SkipSet]:

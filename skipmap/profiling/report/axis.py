@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from skipmap.profiling.report.figures import MINUS
 
 _INTERVALS = 5
 _MARGIN = 0.05
+_FEWEST_FOR_QUARTILES = 8
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,23 @@ class Axis:
         pad = (high - low) * _MARGIN or abs(high) * _MARGIN or 1.0
         return cls(low - pad, high + pad)
 
+    @classmethod
+    def without_outliers(cls, needed: Iterable[float], others: Sequence[float]) -> Axis:
+        """Range of all ``needed`` values and of those others that lie near the bulk (three quartile ranges)."""
+        kept = list(others)
+        if len(kept) >= _FEWEST_FOR_QUARTILES:
+            first, _, third = statistics.quantiles(kept, n=4)
+            reach = 3 * (third - first)
+            kept = [value for value in kept if first - reach <= value <= third + reach]
+        return cls.covering([*needed, *kept])
+
+    def holds(self, value: float) -> bool:
+        """Whether the value lies in the range."""
+        return self.low <= value <= self.high
+
     def position(self, value: float) -> float:
-        """Percent from the low end."""
+        """Percent from the low end; a value outside the range stands at the rim."""
+        value = min(max(value, self.low), self.high)
         return round(100 * (value - self.low) / (self.high - self.low), 4)
 
     def ticks(self) -> tuple[Tick, ...]:

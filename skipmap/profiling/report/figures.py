@@ -24,6 +24,16 @@ def ratio(value: float | None) -> str:
     return NONE if value is None else f"{_plain(value, 3)}{TIMES}"
 
 
+def speedup(value: float | None) -> str:
+    """A speed relative to dense."""
+    return NONE if value is None else f"{_plain(value, 2)}{TIMES}"
+
+
+def share(value: float) -> str:
+    """A round fraction, such as a tolerance, without needless decimals."""
+    return f"{100 * value:.4g} %"
+
+
 def speed(value: float | None) -> str:
     """Tokens a second."""
     return _plain(value, 1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from skipmap.profiling.report import figures
 from skipmap.profiling.report.view import Row, View
@@ -29,6 +28,11 @@ class Cell:
     text: str
     title: str
     below_floor: bool
+
+    @property
+    def deep(self) -> bool:
+        """Whether marks on the cell need the contrasting colour."""
+        return self.tone[1:] in ("4", "5")
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ def _short(percent: float) -> str:
 
 
 def _unit(dense: float) -> str:
-    return "change in %" if dense else "absolute change (dense is 0)"
+    return "change in %" if dense else "absolute change (dense is 0), scale in hundredths"
 
 
 def _kind_mark(kind: str) -> str:
@@ -197,16 +201,12 @@ def _layout(name: str, columns: tuple[BlockColumn, ...], lines: list[str], most:
 
 
 def _legend() -> tuple[tuple[str, str], ...]:
-    """Tone and text of each class, deepest loss first; in percent, or hundredths where dense is 0."""
+    """Tones from deepest loss to deepest gain, each with the edge on its right in percent."""
     edges = [f"{100 * edge:.0f}" for edge in CLASS_EDGES]
-    spans = [f"{low}\u2013{high}" for low, high in pairwise(edges)]
-    losses = [*(f"{figures.MINUS}{span}" for span in spans), f"\u2264 {figures.MINUS}{edges[-1]}"]
-    gains = [*(f"+{span}" for span in spans), f"\u2265 +{edges[-1]}"]
-    return (
-        *reversed([(f"l{depth}", text) for depth, text in enumerate(losses, 1)]),
-        ("n", f"under {edges[0]}"),
-        *((f"g{depth}", text) for depth, text in enumerate(gains, 1)),
-    )
+    depths = range(1, len(edges) + 1)
+    tones = [*(f"l{depth}" for depth in reversed(depths)), "n", *(f"g{depth}" for depth in depths)]
+    texts = [*(f"{figures.MINUS}{edge}" for edge in reversed(edges)), *(f"+{edge}" for edge in edges), ""]
+    return tuple(zip(tones, texts, strict=True))
 
 
 def _describe(view: View, rows: list[Row]) -> str:

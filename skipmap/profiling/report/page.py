@@ -21,8 +21,8 @@ from skipmap.profiling.report.tables import (
     Configurations,
     OperatingPoint,
     configurations,
+    marks,
     operating_points,
-    status,
 )
 from skipmap.profiling.report.view import View
 
@@ -77,7 +77,7 @@ def _environment() -> Environment:
         accept_change=_accept_change,
         milliseconds=_milliseconds,
         figures=figures,
-        status=status,
+        marks=marks,
         relative=figures.relative,
         most_words=MOST_WORDS,
     )

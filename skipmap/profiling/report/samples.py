@@ -84,7 +84,7 @@ def samples_of(view: View) -> Samples | None:
         str(point.skip),
         by_score,
         f"All {len(pairs)} held-out prompts are ordered by the change in {figure} of their answer (ties by id); "
-        "shown are the last, the first and the middle one. A gain or loss is shown only if there is one.",
+        "shown are the largest gain and the largest loss, if there is one, and the middle of that order.",
         len(pairs),
         sum(change > 0 for change in changes),
         sum(change < 0 for change in changes),

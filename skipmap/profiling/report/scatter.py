@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from skipmap.profiling.pareto import Score
 from skipmap.profiling.report import figures
 from skipmap.profiling.report.axis import Axis, Tick
 from skipmap.profiling.report.view import Row, View
@@ -16,13 +17,14 @@ SHAPES = ("circle", "triangle", "square", "diamond", "pentagon")
 
 @dataclass(frozen=True)
 class Mark:
-    """A configuration at (x, y) in percent, y from the top."""
+    """A configuration at (x, y) in percent, y from the top; ``outside`` the drawn range it stands at the rim."""
 
     x: float
     y: float
     shape: str
     feasible: bool
     on_front: bool
+    outside: bool
     title: str
 
 
@@ -34,7 +36,8 @@ class Label:
     y: float
     text: str
     anchor: str
-    below: bool
+    dx: int
+    dy: int
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Scatter:
     front: tuple[tuple[float, float, float, float], ...]
     levels: tuple[tuple[str, str], ...]
     left_out: int
+    outside: int
     description: str
 
 
@@ -63,11 +67,16 @@ def scatter(view: View) -> Scatter | None:
         (row for row in view.rows if row not in first), key=lambda row: (not row.feasible, row.level)
     )
     drawn = [*first, *rest][:MOST_MARKS]
-    x_axis = Axis.covering([view.dense.accept, view.limits.accept, *(row.accept for row in drawn)])
-    y_axis = Axis.covering([view.dense.metric, view.limits.metric, *(row.metric for row in drawn)])
+    needed = [view.dense.score, Score(view.limits.accept, view.limits.metric)]
+    needed += [row.score for row in drawn if row.feasible]
+    x_axis = Axis.without_outliers([s.accept for s in needed], [row.accept for row in drawn])
+    y_axis = Axis.without_outliers([s.metric for s in needed], [row.metric for row in drawn])
 
     def place(row: Row) -> tuple[float, float]:
         return x_axis.position(row.accept), round(100 - y_axis.position(row.metric), 4)
+
+    def outside(row: Row) -> bool:
+        return not (x_axis.holds(row.accept) and y_axis.holds(row.metric))
 
     joined = sorted((row for row in drawn if row.skip in view.front), key=lambda row: row.accept)
     chosen = view.by_skip.get(view.selected) if view.selected.blocks else None
@@ -76,17 +85,25 @@ def scatter(view: View) -> Scatter | None:
         x_axis.ticks(),
         tuple(Tick(round(100 - tick.position, 4), tick.label) for tick in y_axis.ticks()),
         tuple(
-            Mark(*place(row), _shape(row.level), row.feasible, row.skip in view.front, _title(view, row))
+            Mark(
+                *place(row),
+                _shape(row.level),
+                row.feasible,
+                row.skip in view.front,
+                outside(row),
+                _title(view, row),
+            )
             # Feasible ones last, so that they lie on top.
             for row in sorted(drawn, key=lambda row: (row.feasible, row.skip in view.front))
         ),
-        _label("dense", *place(view.dense), below=True),
-        _label(f"selected {chosen.skip}", *place(chosen), below=False) if chosen else None,
+        _side_label("dense", *place(view.dense)),
+        _label(f"selected {chosen.skip}", *place(chosen)) if chosen else None,
         x_axis.position(view.limits.accept),
         round(100 - y_axis.position(view.limits.metric), 4),
         tuple((*place(a), *place(b)) for a, b in pairwise(joined)),
         tuple((_shape(level), _level_text(level)) for level in levels),
         len(view.rows) - len(drawn),
+        sum(map(outside, drawn)),
         _describe(view, drawn),
     )
 
@@ -99,10 +116,16 @@ def _level_text(level: int) -> str:
     return f"{level}+ blocks" if level == len(SHAPES) else figures.count(level, "block")
 
 
-def _label(text: str, x: float, y: float, *, below: bool) -> Label:
-    # A label at the rim turns inwards.
-    anchor = "end" if x > 75 else "start" if x < 25 else "middle"
-    return Label(x, y, text, anchor, y < 8 if not below else y < 90)
+def _side_label(text: str, x: float, y: float) -> Label:
+    # Beside dense, since the floors run just below and left of it; at the right rim the label changes sides.
+    return Label(x, y, text, "end", -11, 5) if x > 85 else Label(x, y, text, "start", 11, 5)
+
+
+def _label(text: str, x: float, y: float) -> Label:
+    dy = 25 if y < 8 else -16
+    if x > 75:
+        return Label(x, y, text, "end", 10, dy)
+    return Label(x, y, text, "start", -10, dy) if x < 25 else Label(x, y, text, "middle", 0, dy)
 
 
 def _title(view: View, row: Row) -> str:

@@ -51,7 +51,7 @@ def summarise(view: View) -> Summary:
     point = view.held_out_of(view.selected) if chosen else None
     coverage, complete = _coverage(view)
     return Summary(
-        _headline(view),
+        _headline(view, point),
         _lead(view, chosen),
         _tiles(view, chosen, point) if chosen else _dense_tiles(view),
         _verdict(view, point) if chosen else _dense_verdict(view),
@@ -61,10 +61,15 @@ def summarise(view: View) -> Summary:
     )
 
 
-def _headline(view: View) -> str:
+def _headline(view: View, point: HeldOut | None) -> str:
     if view.selected.blocks:
         noun = "block" if len(view.selected) == 1 else "blocks"
-        return f"May skip {noun} {figures.blocks(view.selected)}"
+        named = f"{noun} {figures.blocks(view.selected)}"
+        if point is None or point.passes_gate is None:
+            return f"May skip {named}, not checked on held-out prompts"
+        if not point.passes_gate:
+            return f"Not confirmed: skipping {named} fails on held-out prompts"
+        return f"May skip {named}"
     return "No answer: the metric shows no signal" if view.document["no_signal"] else "Keep the target dense"
 
 
@@ -82,20 +87,43 @@ def _lead(view: View, chosen: Row | None) -> str:
             f"Asked: which of the {asked} need not run. Of {figures.count(len(view.rows), 'configuration')} "
             f"evaluated, none keeps both {view.accept_name} and {view.metric_name} above their floors."
         )
+    eps, tau = view.search["eps"], view.search["tau"]
+    kept = (
+        f"both {view.accept_name} and {view.metric_name} keep {figures.share(1 - eps)}"
+        if eps == tau
+        else f"{view.accept_name} keeps {figures.share(1 - eps)} and {view.metric_name} {figures.share(1 - tau)}"
+    )
+    doubt = (
+        " But dense itself scores no better than a trivial answer here, so the metric says little."
+        if view.document["no_signal"]
+        else ""
+    )
     return (
-        f"{chosen.level} of the {asked} need not run: {view.accept_name} and {view.metric_name} stay above "
-        f"{figures.percent(1 - view.search['eps'])} and {figures.percent(1 - view.search['tau'])} of dense on the "
-        f"calibration prompts. Chosen as the {view.document['reason']}."
+        f"On {figures.count(view.document['data']['n_calibration'], 'calibration prompt')}, {chosen.level} of the "
+        f"{asked} need not run: {kept} of dense or more. "
+        f"Chosen as the {view.document['reason']}.{doubt}"
     )
 
 
 def _tiles(view: View, chosen: Row, point: HeldOut | None) -> tuple[Tile, ...]:
-    dense = view.dense
-    tiles = [
+    dense, checked = view.dense, view.held_out_dense
+    held_out = ("", "")
+    if point and checked:
+        held_out = (
+            f"; held-out {_step(checked.accept, point.accept, figures.accept)}",
+            f"; held-out {_step(checked.metric, point.metric, figures.metric)}",
+        )
+    speedup = point.speedup if point else None
+    return (
         Tile(
-            view.accept_name.capitalize(),
-            f"{figures.accept(dense.accept)} \u2192 {figures.accept(chosen.accept)}",
-            f"{figures.signed_percent(view.accept_change(chosen))} on calibration; {view.accept_definition}",
+            f"{view.accept_name.capitalize()}, calibration",
+            _step(dense.accept, chosen.accept, figures.accept),
+            f"{figures.signed_percent(view.accept_change(chosen))}{held_out[0]}; tokens a verification step",
+        ),
+        Tile(
+            f"{view.metric_name}, calibration",
+            _step(dense.metric, chosen.metric, figures.metric),
+            f"{figures.signed_percent(view.metric_change(chosen))}{held_out[1]}; 0 to 1, higher is better",
         ),
         Tile(
             "Cost of a verification step",
@@ -103,21 +131,17 @@ def _tiles(view: View, chosen: Row, point: HeldOut | None) -> tuple[Tile, ...]:
             "of dense, one request at a time" if chosen.cost_ratio is not None else "not measured",
         ),
         Tile(
-            view.metric_name,
-            f"{figures.metric(dense.metric)} \u2192 {figures.metric(chosen.metric)}",
-            f"{figures.signed_percent(view.metric_change(chosen))} on calibration; 0 to 1, higher is better",
-        ),
-    ]
-    if point is None or point.speedup is None:
-        return (*tiles, Tile("Speed-up on held-out prompts", figures.NONE, "not measured"))
-    return (
-        *tiles,
-        Tile(
-            "Speed-up on held-out prompts",
-            figures.ratio(point.speedup),
-            f"over dense speculation{_range(point, 'speedup', figures.ratio)}",
+            "Speed-up, held-out",
+            figures.speedup(speedup),
+            f"over dense speculation{_range(point, 'speedup', figures.speedup)}"
+            if point and speedup is not None
+            else "not measured",
         ),
     )
+
+
+def _step(before: float, after: float, written: Callable[[float | None], str]) -> str:
+    return f"{written(before)} \u2192 {written(after)}"
 
 
 def _dense_tiles(view: View) -> tuple[Tile, ...]:
@@ -160,11 +184,11 @@ def _gate_failure(view: View, dense: HeldOut, point: HeldOut) -> str:
     score = Score(point.accept, point.metric)
     missed = []
     if not limits.admits_accept(score):
-        missed.append(f"{view.accept_name} is below its floor of {figures.accept(limits.accept)}")
+        missed.append(f"{view.accept_name} (floor {figures.accept(limits.accept)})")
     if not limits.admits_metric(score):
-        missed.append(f"{view.metric_name} is below its floor of {figures.metric(limits.metric)}")
+        missed.append(f"{view.metric_name} (floor {figures.metric(limits.metric)})")
     if missed:
-        return f"{' and '.join(missed)}: do not roll it out as it is."
+        return f"Below the floor: {' and '.join(missed)}. Do not roll it out as it is."
     return "The values keep their floors, but not with 95 % confidence as gate: confident asks."
 
 
@@ -192,16 +216,23 @@ def _coverage(view: View) -> tuple[str, bool]:
     if skipped:
         told = ", ".join(f"{number:,} of level {level}" for level, number in sorted(skipped.items()))
         cuts.append(f"{figures.count(sum(skipped.values()), 'configuration')} not evaluated ({told})")
-    deeper = budget["depth_reached"] < len(view.pool)
-    depth = (
-        f" Sets of more than {figures.count(budget['depth_reached'], 'block')} were not tried: {budget['stopped']}."
-        if deeper
-        else ""
-    )
+    depth = _depth(view)
     if cuts or not budget["exhaustive"]:
         why = "; ".join(cuts) or "the budget cut it"
         return f"This search was not exhaustive: {why}. {evaluated[0].upper()}{evaluated[1:]}.{depth}", False
     return f"Within its depth the search was exhaustive: {evaluated}; no budget cut anything.{depth}", True
+
+
+def _depth(view: View) -> str:
+    """A sentence about larger sets that nobody looked at; empty when there are none."""
+    budget = view.document["budget"]
+    reached = budget["depth_reached"]
+    if not view.pool and not view.pool_cut:
+        return " No block passed a floor alone, so none were combined."
+    if reached >= len(view.pool):
+        return ""
+    bound = f"max_depth is {budget['max_depth']}; " if reached >= budget["max_depth"] else ""
+    return f" Sets of more than {figures.count(reached, 'block')} were not tried: {bound}{budget['stopped']}."
 
 
 def _cautions(view: View, chosen: Row | None, point: HeldOut | None) -> tuple[str, ...]:

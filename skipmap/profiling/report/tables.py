@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skipmap.profiling.report.view import HeldOut, Row, View
@@ -23,6 +22,16 @@ class Configurations:
     rows: tuple[Row, ...]
     total: int
     by_gain: bool
+
+    @property
+    def evaluators(self) -> tuple[str, ...]:
+        """How the rows were evaluated."""
+        return tuple(sorted({row.evaluator for row in self.rows}))
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all rows were evaluated alike, so that a column would say nothing."""
+        return len(self.evaluators) == 1 and not any(row.batch_split for row in self.rows)
 
     @property
     def left_out(self) -> int:
@@ -70,13 +79,7 @@ def operating_points(view: View) -> tuple[OperatingPoint, ...]:
     )
 
 
-def status(view: View, row: Row) -> str:
-    """What became of a configuration, in words."""
-    if not row.feasible:
-        return f"below floor: {' and '.join(view.missed_floors(row)) or 'by the search'}"
-    marks: Sequence[str] = [
-        word
-        for word, holds in (("selected", row.skip == view.selected), ("front", row.skip in view.front))
-        if holds
-    ]
-    return ", ".join(("feasible", *marks))
+def marks(view: View, row: Row) -> tuple[str, ...]:
+    """What sets a feasible configuration apart."""
+    found = (("selected", row.skip == view.selected), ("on the front", row.skip in view.front))
+    return tuple(word for word, holds in found if holds)

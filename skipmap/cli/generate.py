@@ -1,0 +1,114 @@
+"""``skipmap generate``: answer one prompt with a skip set and a draft method."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+
+from skipmap.calibration.templates import get_template
+from skipmap.cli.values import parameters
+from skipmap.decoding.options import DecodeOptions, Generation
+from skipmap.decoding.speculative import generate
+from skipmap.decoding.stopping import StopRule
+from skipmap.drafts.base import Resources
+from skipmap.drafts.registry import check_params, make_draft
+from skipmap.errors import InvalidInput
+from skipmap.maps.document import skip_for
+from skipmap.profiling.result import read_document
+from skipmap.skipset import SkipSet
+from skipmap.target.loading import ResolvedTarget, end_tokens, load_model, load_tokenizer, resolve_target
+from skipmap.target.model import TargetModel
+from skipmap.target.packed import pack_linears
+
+PLAIN = "none"
+
+
+def run(arguments: Namespace) -> int:
+    """Print the answer, or tokens, counts and timings as JSON."""
+    _check(arguments)
+    params = parameters(arguments.draft_param)
+    if arguments.draft != PLAIN:
+        check_params(arguments.draft, params)
+    resolved = resolve_target(arguments.target)
+    skip = _skip(arguments, resolved)
+    tokenizer = load_tokenizer(resolved)
+    model = load_model(resolved, arguments.dtype, arguments.device)
+    pack_linears(model)
+    target = TargetModel(model)
+    skip.validate(target.num_layers, "--skip")
+    text = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+    template = get_template("plain" if arguments.raw or not tokenizer.chat_template else "chat")
+
+    def encode(corpus: str) -> list[int]:
+        return list(tokenizer(corpus, add_special_tokens=False)["input_ids"])
+
+    def decode(tokens: list[int]) -> str:
+        return str(tokenizer.decode(tokens, skip_special_tokens=True))
+
+    draft = None if arguments.draft == PLAIN else make_draft(arguments.draft, params, Resources(encode))
+    rule = StopRule(decode, end_tokens(model, tokenizer), arguments.stop, arguments.max_new_tokens)
+    options = DecodeOptions(
+        arguments.max_new_tokens,
+        tuple(arguments.stop),
+        arguments.temperature,
+        arguments.seed,
+        arguments.prefill,
+    )
+    out = generate(target, template.render([text], [], [], tokenizer), skip, draft, rule, options)
+    if arguments.json:
+        print(json.dumps(document(out, skip, arguments.draft), ensure_ascii=False))
+    else:
+        print(out.text)
+        _tell(out, skip)
+    return 0
+
+
+def document(out: Generation, skip: SkipSet, draft: str) -> dict[str, object]:
+    """The JSON form of an answer (CONTRACT section 5)."""
+    return {
+        "token_ids": list(out.token_ids),
+        "text": out.text,
+        "finish": out.finish,
+        "skip": skip.to_list(),
+        "draft": draft,
+        "verification_steps": out.counts.steps,
+        "accepted_per_step": out.counts.accepted,
+        "emitted_per_step": out.counts.emitted,
+        "blocks_run_per_step": list(out.blocks_run),
+        "prefill_seconds": out.prefill_seconds,
+        "decode_seconds": out.decode_seconds,
+        "draft_seconds": out.draft_seconds,
+    }
+
+
+def _check(arguments: Namespace) -> None:
+    if (arguments.map is None) != (arguments.domain is None):
+        raise InvalidInput("--map", "and --domain belong together; give both or neither")
+    if arguments.max_new_tokens < 1:
+        raise InvalidInput("--max-new-tokens", f"{arguments.max_new_tokens} is given; give at least 1")
+    if arguments.temperature < 0:
+        raise InvalidInput("--temperature", f"{arguments.temperature} is negative; give 0 (greedy)")
+
+
+def _skip(arguments: Namespace, resolved: ResolvedTarget) -> SkipSet:
+    if arguments.map is None:
+        return SkipSet.parse(arguments.skip, "--skip")
+    found = read_document(arguments.map)
+    skip = skip_for(found, arguments.domain)
+    if found["target"]["fingerprint"] != resolved.fingerprint:
+        raise InvalidInput(
+            "--map",
+            f"was made for another model ({found['target']['id']}); its fingerprint is not this target's",
+        )
+    return skip
+
+
+def _tell(out: Generation, skip: SkipSet) -> None:
+    steps = out.counts.steps
+    pace = f", {sum(out.counts.emitted) / steps:.2f} tokens a step" if steps else ""
+    seconds = out.prefill_seconds + out.decode_seconds
+    print(
+        f"skipmap: {len(out.token_ids)} tokens in {seconds:.2f} s, {steps} verification steps{pace}, skipped {skip}",
+        file=sys.stderr,
+    )

@@ -1,0 +1,131 @@
+"""``skipmap profile``: run one job in this process and write map, result and report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from skipmap.canonical import canonical_json
+from skipmap.cli.display import progress_display
+from skipmap.cli.values import pairs, parameters, require_writable
+from skipmap.errors import Interrupted, InvalidInput, NotFound
+from skipmap.maps.document import build_map
+from skipmap.profiling.job import check_job, open_job
+from skipmap.profiling.report import render_report
+from skipmap.profiling.result import build_result, without_prompts
+from skipmap.profiling.run import run_folder, run_job
+from skipmap.profiling.store import RunFolder, write_atomically
+from skipmap.profiling.summary import summary
+from skipmap.spec import JobSpec
+
+# Command-line option -> where it goes in the job spec.
+_PLACES = {
+    "target": ("target", "id"),
+    "revision": ("target", "revision"),
+    "dtype": ("target", "dtype"),
+    "device": ("target", "device"),
+    "draft": ("draft", "method"),
+    "domain": ("domain", "name"),
+    "metric": ("domain", "metric"),
+    "template": ("domain", "template"),
+    "shots": ("domain", "shots"),
+    "calibration": ("calibration", "source"),
+    "category": ("calibration", "category"),
+    "dataset_config": ("calibration", "dataset_config"),
+    "dataset_split": ("calibration", "dataset_split"),
+    "limit": ("calibration", "limit"),
+    "seed": ("calibration", "seed"),
+    "max_depth": ("search", "max_depth"),
+    "max_pool": ("search", "max_pool"),
+    "max_evaluations": ("search", "max_evaluations"),
+    "max_seconds": ("search", "max_seconds"),
+    "eps": ("search", "eps"),
+    "tau": ("search", "tau"),
+    "select": ("search", "select"),
+    "accept_measure": ("search", "accept_measure"),
+    "max_new_tokens": ("decoding", "max_new_tokens"),
+    "prefill": ("decoding", "prefill"),
+}
+_REQUIRED = {"target": "--target", "draft": "--draft", "domain": "--domain", "calibration": "--calibration"}
+
+
+def run(arguments: Namespace) -> int:
+    """Profile a domain; the exit code is 0 also when nothing is feasible."""
+    checked = check_job(JobSpec.parse(spec_from(arguments)))
+    folder = run_folder(checked.spec.digest, arguments.runs)
+    files = {
+        "map": require_writable(arguments.out or folder / "map.json", "--out"),
+        "result": require_writable(arguments.result or folder / "result.json", "--result"),
+        "report": folder / "report.html",
+    }
+    _say(f"loading {checked.spec.target.id}")
+    with progress_display() as listener:
+        job = open_job(checked)
+        try:
+            store = RunFolder(folder, job.content_key)
+            document = build_result(run_job(job, store, resume=arguments.resume, listener=listener))
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted; finished groups are kept in {folder}, add --resume to go on from there"
+            ) from None
+    write_atomically(files["result"], canonical_json(document))
+    write_atomically(
+        files["map"],
+        json.dumps(build_map([document], checked.spec.domain.name), indent=2, ensure_ascii=False),
+    )
+    write_atomically(files["report"], render_report([document]))
+    if arguments.json:
+        print(json.dumps(without_prompts(document), ensure_ascii=False))
+    else:
+        print("\n".join(summary(document)))
+    for name, path in files.items():
+        _say(f"{name}: {path}")
+    return 0
+
+
+def spec_from(arguments: Namespace) -> dict[str, Any]:
+    """The job spec as plain data: the spec file, overridden by options."""
+    spec = _read_spec(arguments.spec) if arguments.spec else {}
+    for option, (section, field) in _PLACES.items():
+        value = getattr(arguments, option)
+        if value is not None:
+            _section(spec, section)[field] = value
+    given = parameters(arguments.draft_param)
+    if given:
+        _section(spec, "draft")["params"] = {**_section(spec, "draft").get("params", {}), **given}
+    columns = pairs(arguments.column, "--column")
+    if columns:
+        _section(spec, "calibration")["columns"] = columns
+    if arguments.force_no_signal:
+        _section(spec, "search")["allow_no_signal"] = True
+    for option, flag in _REQUIRED.items():
+        section, field = _PLACES[option]
+        if field not in _section(spec, section):
+            raise InvalidInput(flag, f"is required (or {section}.{field} in a --spec file)")
+    return spec
+
+
+def _section(spec: dict[str, Any], name: str) -> dict[str, Any]:
+    section = spec.setdefault(name, {})
+    if not isinstance(section, dict):
+        raise InvalidInput(name, f"must be an object (given: {section!r})")
+    return section
+
+
+def _read_spec(path: Path) -> dict[str, Any]:
+    try:
+        spec = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotFound(f"--spec: no file {str(path)!r}") from None
+    except (OSError, ValueError) as error:
+        raise InvalidInput("--spec", f"{path} is no readable JSON: {error}") from None
+    if not isinstance(spec, dict):
+        raise InvalidInput("--spec", f"{path} holds no JSON object")
+    return spec
+
+
+def _say(text: str) -> None:
+    print(f"skipmap: {text}", file=sys.stderr)

@@ -1,0 +1,92 @@
+"""``skipmap show``: a result or a map on the terminal."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from skipmap.errors import InvalidInput
+from skipmap.maps.document import SCHEMA as MAP_SCHEMA
+from skipmap.profiling.result import SCHEMA as RESULT_SCHEMA
+from skipmap.profiling.result import read_document, without_prompts
+from skipmap.profiling.summary import summary
+
+ROWS_SHOWN = 30
+PIPE_WIDTH = 140
+
+
+def run(arguments: Namespace) -> int:
+    """Print tables, or JSON without per-prompt rows."""
+    document = read_document(arguments.file)
+    if arguments.json:
+        print(json.dumps(without_prompts(document), ensure_ascii=False))
+        return 0
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    if document["schema"] == RESULT_SCHEMA:
+        _show_result(console, document)
+    elif document["schema"] == MAP_SCHEMA:
+        _show_map(console, document)
+    else:
+        raise InvalidInput(str(arguments.file), f"has the unknown schema {document['schema']!r}")
+    return 0
+
+
+def _show_result(console: Console, document: Mapping[str, Any]) -> None:
+    console.print("\n".join(summary(document)), soft_wrap=True)
+    metric = document["metric"]["name"]
+    table = Table(title="Configurations", caption=_caption(document))
+    for name in ("skip", "accept length", "accepted drafts", metric, "cost ratio", "feasible", "point"):
+        table.add_column(name, justify="left" if name in ("skip", "point") else "right")
+    points: dict[tuple[int, ...], list[str]] = {}
+    for name, skip in document["operating_points"].items():
+        points.setdefault(tuple(skip or ()), []).append(name)
+    points.pop((), None)
+    rows = sorted(document["evaluations"], key=lambda r: (not r["feasible"], r["level"], r["skip"]))
+    for row in [document["dense"], *rows[:ROWS_SHOWN]]:
+        cost = row["cost_ratio"]
+        table.add_row(
+            ",".join(map(str, row["skip"])) or "dense",
+            f"{row['accept_length']:.3f}",
+            f"{row['accepted_drafts']:.3f}",
+            f"{row['metric']:.4f}",
+            "-" if cost is None else f"{cost:.3f}",
+            "yes" if row["feasible"] else "no",
+            ", ".join(points.get(tuple(row["skip"]), ())),
+        )
+    console.print(table)
+
+
+def _caption(document: Mapping[str, Any]) -> str:
+    hidden = len(document["evaluations"]) - ROWS_SHOWN
+    more = f"; {hidden} more rows in --json" if hidden > 0 else ""
+    return f"accept length = tokens emitted per verification step, bonus token included{more}"
+
+
+def _show_map(console: Console, document: Mapping[str, Any]) -> None:
+    target, draft = document["target"], document["draft"]
+    console.print(
+        f"map {document['name']} for {target['id']} ({target['num_layers']} blocks), draft {draft['method']}"
+    )
+    table = Table()
+    for name in ("domain", "skip", "accept length", "metric", "cost ratio", "speed-up", "held-out"):
+        table.add_column(name, justify="left" if name in ("domain", "skip", "held-out") else "right")
+    for name, entry in sorted(document["domains"].items()):
+        held = entry["held_out"]
+        verdict = "not checked" if held is None else "confirmed" if held["passes_gate"] else "NOT confirmed"
+        table.add_row(
+            name,
+            ",".join(map(str, entry["skip"])) or "dense",
+            f"{entry['accept_length']['dense']:.3f} -> {entry['accept_length']['sparse']:.3f}",
+            f"{entry['metric']['name']} {entry['metric']['dense']:.4f} -> {entry['metric']['sparse']:.4f}",
+            "-" if entry["cost_ratio"] is None else f"{entry['cost_ratio']:.3f}",
+            "-" if entry["speedup"] is None else f"{entry['speedup']:.3f}x",
+            verdict if entry["skip"] else "-",
+        )
+    console.print(table)

@@ -1,0 +1,70 @@
+"""A result in plain words, for someone who sees Skipmap for the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def summary(document: Mapping[str, Any]) -> list[str]:
+    """What may be skipped, what it gains, what it costs, whether held-out confirms it, and what was cut."""
+    domain, layers = document["spec"]["domain"]["name"], document["target"]["num_layers"]
+    dense, selected = document["dense"], document["selected"]
+    metric = document["metric"]["name"]
+    head = f"{domain} on {document['target']['id']} with draft {document['draft']['method']}"
+    lines = [head, "=" * len(head)]
+    lines.append(
+        f"Dense: accept length {dense['accept_length']:.2f} tokens per step, {metric} {dense['metric']:.3f} "
+        f"({document['data']['n_calibration']} calibration prompts)."
+    )
+    if not selected:
+        lines.append(f"May be skipped: nothing ({document['reason'].removeprefix('dense: ')}).")
+    else:
+        row = next(r for r in document["evaluations"] if r["skip"] == selected)
+        lines += _gain(document, row, layers)
+    lines += [f"Note: {note}." for note in document["notes"]]
+    if not document["no_signal"]:
+        lines.append(_extent(document["budget"]))
+    return lines
+
+
+def _gain(document: Mapping[str, Any], row: Mapping[str, Any], layers: int) -> list[str]:
+    dense, metric = document["dense"], document["metric"]["name"]
+    gain = row["accept_length"] / dense["accept_length"] / row["cost_ratio"] - 1
+    lines = [
+        f"May be skipped: {_blocks(row['skip'])} of {layers} ({document['reason']}).",
+        f"Gains: a verification step costs {row['cost_ratio']:.3f} of dense and accepts "
+        f"{_change(dense['accept_length'], row['accept_length'])}; {gain:+.1%} decoding speed by the cost model.",
+        f"Costs: {metric} {_change(dense['metric'], row['metric'])} on the calibration prompts.",
+    ]
+    points, held = document["held_out"]["points"], document["held_out"]["dense"]
+    point = next((p for p in points if p["skip"] == row["skip"]), None)
+    if point is None or held is None:
+        return [*lines, "Held-out: not checked."]
+    low, high = point["intervals"]["speedup"]
+    verdict = "confirms it" if point["passes_gate"] else "does NOT confirm it: do not roll this out"
+    return [
+        *lines,
+        f"Held-out ({document['data']['n_held_out']} prompts the search never saw) {verdict}: accept length "
+        f"{_change(held['accept_length'], point['accept_length'])}, {metric} "
+        f"{_change(held['metric'], point['metric'])}, measured speed-up {point['speedup']:.3f}x "
+        f"(95 % interval {low:.3f} to {high:.3f}).",
+    ]
+
+
+def _blocks(skip: Sequence[int]) -> str:
+    return f"block{'s' * (len(skip) != 1)} {', '.join(map(str, skip))}"
+
+
+def _change(before: float, after: float) -> str:
+    relative = f" ({after / before - 1:+.1%})" if before else ""
+    return f"{before:.3f} -> {after:.3f}{relative}"
+
+
+def _extent(budget: Mapping[str, Any]) -> str:
+    if budget["exhaustive"]:
+        return f"Searched: {budget['evaluated']} configurations, nothing was cut ({budget['stopped']})."
+    return (
+        f"Searched: {budget['evaluated']} configurations; NOT exhaustive, the bounds cut the search "
+        f"({budget['stopped']})."
+    )

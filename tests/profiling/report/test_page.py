@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from skipmap.errors import InvalidInput
+from skipmap.profiling.report import render_report
+from skipmap.profiling.result import without_prompts
+
+Make = Callable[..., Any]
+SINGLES = {(0,): (1.1, 0.05), (1,): (2.1, 0.41), (2,): (1.95, 0.30), (3,): (1.7, 0.42)}
+EVIL = '<script>alert("1")</script>\'&'
+
+
+@pytest.fixture
+def full(result: Make, held_out: Make, row: Make) -> dict[str, Any]:
+    """A result with every part."""
+    dense = [row(f"p{i}", 10, 20, [0.4], "the cat sat") for i in range(5)]
+    sparse = [row(f"p{i}", 10, 20 + i, [0.4 + 0.1 * (i - 1)], "the dog sat") for i in range(5)]
+    document: dict[str, Any] = result(
+        SINGLES, selected=(1,), front=[(1,)], pool=(1, 2, 3), held_out=held_out((1,), dense, sparse)
+    )
+    return document
+
+
+@pytest.fixture
+def no_signal(result: Make) -> dict[str, Any]:
+    document: dict[str, Any] = result(
+        {}, cost=False, no_signal=True, notes=["no signal: dense is not above it"]
+    )
+    document["operating_points"] = dict.fromkeys(("paper", "cheapest", "fastest"))
+    document["budget"]["stopped"] = "dense scores no better than a trivial answer"
+    return document
+
+
+def test_page_asks_for_nothing_outside_itself(full: dict[str, Any], no_signal: dict[str, Any]) -> None:
+    html = render_report([full, no_signal])
+    assert "://" not in html
+    assert "@import" not in html
+    targets = re.findall(r"""\b(?:src|href|action|data)\s*=\s*["']?([^"'\s>]*)""", html)
+    assert targets
+    assert all(target.startswith("#") for target in targets)
+    assert all(url.startswith("#") for url in re.findall(r"url\(([^)]*)\)", html))
+
+
+def test_ids_are_unique_and_every_reference_leads_somewhere(full: dict[str, Any], page: Make) -> None:
+    elements = page(render_report([full, full])).elements
+    ids = [attrs["id"] for _, attrs, _ in elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    named = " ".join(attrs.get("aria-labelledby", "") for _, attrs, _ in elements).split()
+    used = [attrs["href"][1:] for _, attrs, _ in elements if "href" in attrs]
+    filled = [attrs["fill"][5:-1] for _, attrs, _ in elements if attrs.get("fill", "").startswith("url(")]
+    assert {*named, *used, *filled} <= set(ids)
+    for tag, attrs, _ in elements:
+        if tag == "svg" and "aria-hidden" not in attrs and "overflow" not in attrs:
+            assert attrs["role"] == "img"
+
+
+def test_same_documents_give_the_same_page(full: dict[str, Any]) -> None:
+    assert render_report([full]) == render_report([full])
+
+
+def test_user_text_stays_text(full: dict[str, Any], page: Make) -> None:
+    clean = page(render_report([full]))
+    full["spec"]["domain"]["name"] = full["target"]["id"] = full["draft"]["method"] = EVIL
+    full["metric"]["name"] = full["metric"]["signature"] = EVIL
+    full["notes"] = full["data"]["shots"] = [EVIL]
+    full["budget"]["stopped"] = full["reason"] = EVIL
+    full["spec"]["labels"] = {EVIL: EVIL}
+    for part in (full["held_out"]["dense"], full["held_out"]["points"][0]):
+        for number, answer in enumerate(part["per_prompt"]):
+            answer["id"], answer["text"] = f"{EVIL}{number}", EVIL
+    found = page(render_report([full]))
+    assert len(found.all("script")) == len(clean.all("script")) == 1
+    assert "alert" not in found.all("script")[0][1]
+    assert EVIL in found.all("li")[0][1]
+    assert EVIL in [text.strip() for _, text in found.all("p", "text")]
+    assert next(text for _, text in found.all("title")).endswith(EVIL)
+    assert not any("alert" in name for _, attrs, _ in found.elements for name in attrs)
+
+
+def test_no_signal_shows_sentences_instead_of_charts(no_signal: dict[str, Any], page: Make) -> None:
+    found = page(render_report([no_signal]))
+    assert [text for _, text in found.all("h1")] == ["No answer: the metric shows no signal"]
+    assert not found.all("figure")
+    for sentence in (
+        "Only dense was evaluated, so there is nothing to compare.",
+        "No single block was evaluated, so there is no heat map.",
+        "Cost was not measured",
+        "No configuration was checked on held-out prompts.",
+        "The search stopped after dense: dense scores no better than a trivial answer.",
+    ):
+        assert sentence in found.text
+
+
+def test_nothing_feasible_keeps_dense_and_names_the_missed_floors(result: Make, page: Make) -> None:
+    found = page(render_report([result({(0,): (1.0, 0.4), (1,): (2.0, 0.1), (2,): (1.0, 0.1)}, pool=(0, 1))]))
+    assert "Keep the target dense" in found.text
+    assert (
+        "Of 3 configurations evaluated, none keeps both accept length and f1 above their floors."
+        in found.text
+    )
+    assert "None: no configuration is feasible." in found.text
+    cells = [text for _, text in found.all("td")]
+    for missed in ("accept length", "f1", "accept length and f1"):
+        assert f"below floor: {missed}" in cells
+    assert not [attrs for attrs, _ in found.all("use", "feasible") if "%" in attrs["x"]]
+
+
+def test_confirmed_and_refused_points_read_differently(full: dict[str, Any], page: Make) -> None:
+    assert "May skip block 1" in page(render_report([full])).all("h1")[0][1]
+    point = full["held_out"]["points"][0]
+    point |= {"passes_gate": False, "metric": 0.30}
+    found = page(render_report([full]))
+    assert found.all("h1")[0][1] == "Not confirmed: skipping block 1 fails on held-out prompts"
+    assert "Below the floor: f1 (floor 0.380). Do not roll it out as it is." in found.text
+    full["held_out"] = {"dense": None, "points": [], "not_checked": [[1]]}
+    found = page(render_report([full]))
+    assert found.all("h1")[0][1] == "May skip block 1, not checked on held-out prompts"
+    assert "Not checked (max_held_out_points): {1}." in found.text
+
+
+def test_confident_gate_that_fails_above_the_floors_says_so(full: dict[str, Any], page: Make) -> None:
+    full["spec"]["search"]["gate"] = "confident"
+    full["held_out"]["points"][0]["passes_gate"] = False
+    assert "not with 95 % confidence as gate: confident asks" in page(render_report([full])).text
+
+
+def test_held_out_figures_stand_with_their_intervals(full: dict[str, Any], page: Make) -> None:
+    cells = [text for _, text in page(render_report([full])).all("td")]
+    assert "1.20\u00d71.10\u00d7 to 1.30\u00d7" in cells
+    assert "+0.1000\u22120.0200 to +0.0300" in cells
+    assert "+0.20\u22120.10 to +0.40" in cells
+
+
+def test_cut_searches_never_look_exhaustive(full: dict[str, Any], page: Make) -> None:
+    assert (
+        "Within its depth the search was exhaustive: 5 configurations evaluated"
+        in page(render_report([full])).text
+    )
+    full["budget"] |= {
+        "exhaustive": False,
+        "pool_cut": [0],
+        "pool_found": 4,
+        "not_evaluated": {"2": 3, "3": 1},
+    }
+    found = page(render_report([full])).text
+    assert "not exhaustive: only 3 of 4 blocks that passed a floor were combined (max_pool)" in found
+    assert "4 configurations not evaluated (3 of level 2, 1 of level 3)" in found
+    assert "Sets of more than 1 block were not tried" in found
+    assert "the search was exhaustive" not in found
+
+
+def test_large_tables_say_what_they_leave_out(result: Make, page: Make) -> None:
+    pairs = {pair: (1.0 + sum(pair) / 100, 0.2) for pair in combinations(range(24), 2)}
+    found = page(render_report([result(pairs, num_layers=24)]))
+    assert "The first 200 of 276; 76 are left out here" in found.text
+
+
+def test_result_without_prompt_rows_shows_no_answers(full: dict[str, Any], page: Make) -> None:
+    found = page(render_report([without_prompts(full)]))
+    assert "This copy of the result has no per-prompt rows" in found.text
+    assert not found.all("p", "text")
+
+
+def test_several_results_get_an_overview_and_one_first_heading(
+    full: dict[str, Any], no_signal: dict[str, Any], page: Make
+) -> None:
+    found = page(render_report([full, no_signal]))
+    assert [text for _, text in found.all("h1")] == ["2 results"]
+    assert len(found.all("article")) == 2
+    assert [attrs["href"] for attrs, text in found.all("a") if text == "qa"] == ["#r1", "#r2"]
+
+
+@pytest.mark.parametrize("documents", [[], [{"schema": "skipmap.map/1"}]])
+def test_anything_but_results_is_refused(documents: list[Any]) -> None:
+    with pytest.raises(InvalidInput, match="result"):
+        render_report(documents)
+
+
+def test_accepted_drafts_are_never_called_accept_length(full: dict[str, Any], page: Make) -> None:
+    full["spec"]["search"]["accept_measure"] = "accepted_drafts"
+    found = page(render_report([full]))
+    assert "All configurations: accepted drafts against f1" in found.text
+    # The floor is 95 % of dense's accepted drafts, 1.0.
+    assert "A is at least 0.95" in found.text
