@@ -71,4 +71,5 @@ def get_settings() -> Settings:
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         variable = "SKIPMAP_" + str(problem["loc"][0]).upper()
-        raise InvalidInput(variable, f"{problem['msg']} (given: {problem['input']!r})") from None
+        rule = problem["msg"].removeprefix("Value error, ")
+        raise InvalidInput(variable, f"{rule} (given: {problem['input']!r})") from None

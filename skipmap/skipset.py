@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from skipmap.errors import InvalidInput
 
+_MAX_DIGITS = 9
+
 
 @dataclass(frozen=True, order=True)
 class SkipSet:
@@ -43,7 +45,8 @@ class SkipSet:
             return cls()
         blocks = []
         for part in text.strip("{}[]").split(","):
-            if not part.strip().isdecimal():
+            # No model has blocks of so many digits, and Python itself refuses to read a few thousand.
+            if not part.strip().isdecimal() or len(part) > _MAX_DIGITS:
                 raise InvalidInput(
                     field, f"{part.strip()!r} is no block index; give indices as in 3,7 or 'dense'"
                 )

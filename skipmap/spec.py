@@ -112,11 +112,24 @@ class JobSpec(_Section):
             raise _first_problem(error) from None
 
 
+# Where Pydantic speaks of Python's types and the user wrote JSON.
+_RULES = {
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+}
+
+
 def _first_problem(error: ValidationError) -> InvalidInput:
     problem = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in problem["loc"]) or "spec"
+    place, rule = problem["loc"], _RULES.get(problem["type"], problem["msg"])
+    if place[:2] == ("draft", "params") and len(place) > 3:
+        # Pydantic adds the first of the types that it tried.
+        place, rule = place[:3], "must be text, a finite number, true, false or null"
+    field = ".".join(str(part) for part in place) or "spec"
     if problem["type"] == "extra_forbidden":
         return InvalidInput(field, "unknown field; remove it or check its spelling")
     if problem["type"] == "missing":
         return InvalidInput(field, "required and not given")
-    return InvalidInput(field, f"{problem['msg']} (given: {problem['input']!r})")
+    return InvalidInput(field, f"{rule} (given: {problem['input']!r})")

@@ -26,16 +26,12 @@ os.environ["HF_HOME"] = _HF_HOME.name
 _ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.fixture(autouse=True)
-def _torch_threads(request: pytest.FixtureRequest) -> None:
-    """One thread for tiny models, which only lose time with more; SKIPMAP_TEST_THREADS (2) for the demo model."""
+@pytest.fixture(scope="session", autouse=True)
+def _torch_threads() -> None:
+    """One thread: models this small win little with more, and lose much when the cores are busy."""
     import torch
 
-    wanted = 1
-    if request.node.get_closest_marker("model"):
-        wanted = int(os.environ.get("SKIPMAP_TEST_THREADS", min(2, os.cpu_count() or 1)))
-    if torch.get_num_threads() != wanted:
-        torch.set_num_threads(wanted)
+    torch.set_num_threads(int(os.environ.get("SKIPMAP_TEST_THREADS", "1")))
 
 
 @pytest.fixture(scope="session")

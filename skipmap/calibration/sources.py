@@ -16,7 +16,7 @@ from skipmap.calibration.items import Item
 from skipmap.calibration.jsonl import load_jsonl, parse_jsonl
 from skipmap.calibration.lines import objects
 from skipmap.calibration.mmlu import is_mmlu, load_dev_shots, load_mmlu
-from skipmap.calibration.records import of_category, shown
+from skipmap.calibration.records import category_counts, of_category, shown
 from skipmap.calibration.spec_bench import is_spec_bench, load_spec_bench
 from skipmap.canonical import digest
 from skipmap.errors import InvalidInput, NotFound, choices
@@ -109,6 +109,11 @@ def _source(spec: CalibrationSpec, kind: str, items: Sequence[Item], shots: Sequ
     if spec.category is not None:
         items = of_category(items, spec.category, spec.source)
     categories = {item.category for item in items}
+    if len(categories) > 1:
+        raise InvalidInput(
+            "calibration.category",
+            f"required, since {spec.source} has several; choose one of {category_counts(items)}",
+        )
     return Source(
         items=tuple(items),
         shots=tuple(shots),

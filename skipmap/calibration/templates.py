@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from jinja2 import TemplateError
+
 from skipmap.calibration.items import Item
 from skipmap.calibration.shots import render_user, shot_exchanges
 from skipmap.errors import InvalidInput, choices
@@ -148,9 +150,14 @@ class _ChatTemplate:
             messages += [{"role": "user", "content": user}, {"role": "assistant", "content": answer}]
         messages.append({"role": "user", "content": turns[-1]})
         self.definition(tokenizer)
-        ids = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=True, return_dict=False, date_string=_CHAT_DATE
-        )
+        try:
+            ids = tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=True, return_dict=False, date_string=_CHAT_DATE
+            )
+        except TemplateError as error:
+            raise InvalidInput(
+                _FIELD, f"the chat template of this model failed ({error}); use few_shot or plain"
+            ) from error
         return list(ids)
 
     def definition(self, tokenizer: PreTrainedTokenizerBase) -> str:

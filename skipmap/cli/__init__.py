@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from skipmap.errors import Interrupted, SkipmapError
+from skipmap.errors import Interrupted, ModelFailure, SkipmapError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,17 +23,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code: int = arguments.run(arguments)
+        sys.stdout.flush()
     except SkipmapError as error:
-        print(f"skipmap: {error}", file=sys.stderr)
-        return error.exit_code
+        return _fail(error, error.exit_code)
     except KeyboardInterrupt:
         print("skipmap: interrupted", file=sys.stderr)
         return Interrupted.exit_code
     except BrokenPipeError:
         # The reader has left (as `head` does); nothing more can be said to it, not even by the interpreter's flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()
         return 0
+    except OSError as error:
+        _silence_stdout()
+        return _fail(error, ModelFailure.exit_code)
     return code
+
+
+def _fail(error: Exception, code: int) -> int:
+    # Libraries send paragraphs; a message is one line.
+    print(f"skipmap: {' '.join(str(error).split())}", file=sys.stderr)
+    return code
+
+
+def _silence_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from skipmap.profiling.progress import CheckProgress, Event, LevelProgress, Listener, Note
+from skipmap.profiling.progress import CheckProgress, Event, LevelProgress, Listener, Note, Phase
 
 
 @contextmanager
 def progress_display() -> Iterator[Listener]:
     """A live line with level, done/total, rate, ETA and best so far; plain lines where stderr is no terminal."""
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         yield _PlainLines(console)
         return
@@ -95,6 +95,9 @@ class _PlainLines:
         if isinstance(event, Note):
             self._console.print(f"note: {event.text}", soft_wrap=True)
             return
+        if isinstance(event, Phase):
+            self._console.print(event.text, soft_wrap=True)
+            return
         _, pace = self._phases.pace(event)
         parts = [f"{title(event)}: {event.done}/{event.total}", pace, best(event)]
         self._console.print("  ".join(part for part in parts if part), soft_wrap=True)
@@ -112,10 +115,17 @@ class _LiveLine:
         if isinstance(event, Note):
             self._progress.console.print(f"note: {event.text}")
             return
+        if isinstance(event, Phase):
+            self._begin(event.text, None)
+            return
         new, pace = self._phases.pace(event)
         if new or self._task is None:
-            if self._task is not None:
-                self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(title(event), total=event.total, pace="")
+            self._begin(title(event), event.total)
+        assert self._task is not None
         text = "  ".join(part for part in (pace, best(event)) if part)
         self._progress.update(self._task, completed=event.done, pace=text)
+
+    def _begin(self, name: str, total: int | None) -> None:
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(name, total=total, pace="")

@@ -37,7 +37,7 @@ def run(arguments: Namespace) -> int:
     pack_linears(model)
     target = TargetModel(model)
     skip.validate(target.num_layers, "--skip")
-    text = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+    text = _prompt(arguments.prompt)
     template = get_template("plain" if arguments.raw or not tokenizer.chat_template else "chat")
 
     def encode(corpus: str) -> list[int]:
@@ -87,8 +87,20 @@ def _check(arguments: Namespace) -> None:
         raise InvalidInput("--map", "and --domain belong together; give both or neither")
     if arguments.max_new_tokens < 1:
         raise InvalidInput("--max-new-tokens", f"{arguments.max_new_tokens} is given; give at least 1")
-    if arguments.temperature < 0:
-        raise InvalidInput("--temperature", f"{arguments.temperature} is negative; give 0 (greedy)")
+    if arguments.temperature != 0:
+        raise InvalidInput("--temperature", f"{arguments.temperature} is not supported yet; give 0 (greedy)")
+    if arguments.draft == PLAIN and arguments.draft_param:
+        raise InvalidInput("--draft-param", "belongs to a draft method, and --draft is none; leave it out")
+
+
+def _prompt(given: str) -> str:
+    """The prompt's text, of the command line or of standard input."""
+    try:
+        text = sys.stdin.read() if given == "-" else given
+        text.encode()
+    except UnicodeError:
+        raise InvalidInput("--prompt", "is not valid UTF-8; give text in UTF-8") from None
+    return text
 
 
 def _skip(arguments: Namespace, resolved: ResolvedTarget) -> SkipSet:
@@ -96,10 +108,10 @@ def _skip(arguments: Namespace, resolved: ResolvedTarget) -> SkipSet:
         return SkipSet.parse(arguments.skip, "--skip")
     found = read_document(arguments.map)
     skip = skip_for(found, arguments.domain)
-    if found["target"]["fingerprint"] != resolved.fingerprint:
+    if found["target"].get("fingerprint") != resolved.fingerprint:
         raise InvalidInput(
             "--map",
-            f"was made for another model ({found['target']['id']}); its fingerprint is not this target's",
+            f"was made for another model ({found['target'].get('id')}); its fingerprint is not this target's",
         )
     return skip
 

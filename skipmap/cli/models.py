@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from pathlib import Path
 
 from skipmap.errors import SkipmapError
 from skipmap.settings import get_settings
@@ -13,7 +14,8 @@ from skipmap.target.known import KNOWN_TARGETS, locate_known
 
 def run(arguments: Namespace) -> int:
     """List known names with where they are, or how to get them."""
-    found = {name: _state(name) for name in sorted(KNOWN_TARGETS)}
+    cache = get_settings().cache
+    found = {name: _state(name, cache) for name in sorted(KNOWN_TARGETS)}
     if arguments.json:
         print(json.dumps({"known": found, "architectures": sorted(SUPPORTED.values())}))
         return 0
@@ -25,8 +27,8 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _state(name: str) -> dict[str, str | None]:
+def _state(name: str, cache: Path) -> dict[str, str | None]:
     try:
-        return {"path": str(locate_known(name, get_settings().cache)), "missing": None}
+        return {"path": str(locate_known(name, cache)), "missing": None}
     except SkipmapError as error:
         return {"path": None, "missing": str(error)}

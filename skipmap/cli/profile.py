@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from skipmap.canonical import canonical_json
 from skipmap.cli.display import progress_display
 from skipmap.cli.values import pairs, parameters, require_writable
-from skipmap.errors import Interrupted, InvalidInput, NotFound
+from skipmap.errors import Interrupted, InvalidInput, ModelFailure, NotFound
 from skipmap.maps.document import build_map
 from skipmap.profiling.job import check_job, open_job
 from skipmap.profiling.report import render_report
@@ -56,27 +58,20 @@ def run(arguments: Namespace) -> int:
     """Profile a domain; the exit code is 0 also when nothing is feasible."""
     checked = check_job(JobSpec.parse(spec_from(arguments)))
     folder = run_folder(checked.spec.digest, arguments.runs)
-    files = {
-        "map": require_writable(arguments.out or folder / "map.json", "--out"),
-        "result": require_writable(arguments.result or folder / "result.json", "--result"),
-        "report": folder / "report.html",
-    }
+    files = _files(arguments, folder, checked.spec)
     _say(f"loading {checked.spec.target.id}")
-    with progress_display() as listener:
-        job = open_job(checked)
-        try:
+    job = open_job(checked)
+    try:
+        with progress_display() as listener:
             store = RunFolder(folder, job.content_key)
             document = build_result(run_job(job, store, resume=arguments.resume, listener=listener))
-        except KeyboardInterrupt:
-            raise Interrupted(
-                f"interrupted; finished groups are kept in {folder}, add --resume to go on from there"
-            ) from None
-    write_atomically(files["result"], canonical_json(document))
-    write_atomically(
-        files["map"],
-        json.dumps(build_map([document], checked.spec.domain.name), indent=2, ensure_ascii=False),
-    )
-    write_atomically(files["report"], render_report([document]))
+        _write(files, document)
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; {_kept(folder)}") from None
+    except ModelFailure as error:
+        if not (folder / "groups").is_dir():
+            raise
+        raise ModelFailure(f"{error}; {_kept(folder)}") from error
     if arguments.json:
         print(json.dumps(without_prompts(document), ensure_ascii=False))
     else:
@@ -84,6 +79,31 @@ def run(arguments: Namespace) -> int:
     for name, path in files.items():
         _say(f"{name}: {path}")
     return 0
+
+
+def _files(arguments: Namespace, folder: Path, spec: JobSpec) -> dict[str, Path]:
+    """Where to write; none of the places is another one's or that of an input, and all can be written."""
+    places = {
+        "map": (arguments.out or folder / "map.json", "--out" if arguments.out else "--runs"),
+        "result": (arguments.result or folder / "result.json", "--result" if arguments.result else "--runs"),
+        "report": (folder / "report.html", "--runs"),
+    }
+    inputs = [Path(spec.calibration.source), *([arguments.spec] if arguments.spec else [])]
+    files = {name: require_writable(path, option, inputs) for name, (path, option) in places.items()}
+    if len({os.path.realpath(path) for path in files.values()}) < len(files):
+        raise InvalidInput("--out", "map, result and report need a file each; give different names")
+    return files
+
+
+def _write(files: Mapping[str, Path], document: Mapping[str, Any]) -> None:
+    domain_map = build_map([document], document["spec"]["domain"]["name"])
+    write_atomically(files["result"], canonical_json(document))
+    write_atomically(files["map"], json.dumps(domain_map, indent=2, ensure_ascii=False))
+    write_atomically(files["report"], render_report([document]))
+
+
+def _kept(folder: Path) -> str:
+    return f"finished groups are kept in {folder}, add --resume to go on from there"
 
 
 def spec_from(arguments: Namespace) -> dict[str, Any]:
@@ -95,7 +115,10 @@ def spec_from(arguments: Namespace) -> dict[str, Any]:
             _section(spec, section)[field] = value
     given = parameters(arguments.draft_param)
     if given:
-        _section(spec, "draft")["params"] = {**_section(spec, "draft").get("params", {}), **given}
+        params = _section(spec, "draft").get("params") or {}
+        if not isinstance(params, dict):
+            raise InvalidInput("draft.params", f"must be an object (given: {params!r})")
+        _section(spec, "draft")["params"] = params | given
     columns = pairs(arguments.column, "--column")
     if columns:
         _section(spec, "calibration")["columns"] = columns
@@ -120,7 +143,7 @@ def _read_spec(path: Path) -> dict[str, Any]:
         spec = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise NotFound(f"--spec: no file {str(path)!r}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidInput("--spec", f"{path} is no readable JSON: {error}") from None
     if not isinstance(spec, dict):
         raise InvalidInput("--spec", f"{path} holds no JSON object")

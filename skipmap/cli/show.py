@@ -10,8 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from skipmap.errors import InvalidInput
-from skipmap.maps.document import SCHEMA as MAP_SCHEMA
+from skipmap.cli.values import complete
 from skipmap.profiling.result import SCHEMA as RESULT_SCHEMA
 from skipmap.profiling.result import read_document, without_prompts
 from skipmap.profiling.summary import summary
@@ -26,16 +25,24 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print(json.dumps(without_prompts(document), ensure_ascii=False))
         return 0
-    console = Console(highlight=False)
+    # Names may hold brackets and colons; nothing of them is markup.
+    console = _Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
-    if document["schema"] == RESULT_SCHEMA:
-        _show_result(console, document)
-    elif document["schema"] == MAP_SCHEMA:
-        _show_map(console, document)
-    else:
-        raise InvalidInput(str(arguments.file), f"has the unknown schema {document['schema']!r}")
+    with complete(str(arguments.file)):
+        if document["schema"] == RESULT_SCHEMA:
+            _show_result(console, document)
+        else:
+            _show_map(console, document)
     return 0
+
+
+class _Console(Console):
+    """A console that leaves a reader's departure to the caller."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on raising."""
+        raise
 
 
 def _show_result(console: Console, document: Mapping[str, Any]) -> None:

@@ -36,9 +36,14 @@ def generate(
         raise InvalidInput("decoding.temperature", f"{options.temperature} is not supported; give 0 (greedy)")
     check_context(len(prompt), options.max_new_tokens, target.context_length)
     started = time.perf_counter()
-    widest = draft.tree_size if draft else 1
+    needs = draft.needs if draft else Needs()
     batch = target.prefill(
-        [skip], [list(prompt)], slots=options.max_new_tokens + widest, policy=options.prefill
+        [skip],
+        [list(prompt)],
+        slots=options.max_new_tokens + (draft.tree_size if draft else 1),
+        policy=options.prefill,
+        capture=frozenset(needs.block_inputs),
+        keep_hidden=bool(needs.top_k or needs.final_hidden),
     )
     root = int(batch.logits[0, 0].argmax())
     _synchronize(target)
@@ -49,7 +54,7 @@ def generate(
     state = draft.fresh() if draft else None
     seed = request_seed(options.seed, prompt, skip)
     if draft:
-        draft.observe(state, StepOutcome(TokenTree(), (), (root,)))
+        draft.observe(state, _prompt_outcome(target, batch, needs, root))
     while finish is None:
         tree = TokenTree()
         remaining = options.max_new_tokens - len(new)
@@ -58,7 +63,7 @@ def generate(
             context = DraftContext([*prompt, *new], remaining, options.temperature, seed)
             tree = draft.propose(state, context).truncate(remaining)
             draft_seconds += time.perf_counter() - before
-        output = verify(target, batch, new[-1], tree, draft.needs if draft else Needs())
+        output = verify(target, batch, new[-1], tree, needs)
         logits = target.logits(output.hidden[0])
         path, bonus = accept_greedy(tree, logits.argmax(-1).tolist())
         batch.commit_path(0, path)
@@ -68,7 +73,7 @@ def generate(
         blocks_run.append(len(output.blocks_run))
         if draft:
             before = time.perf_counter()
-            draft.observe(state, _outcome(draft.needs, tree, path, emitted[:kept], logits, output))
+            draft.observe(state, _outcome(needs, tree, path, emitted[:kept], logits, output))
             draft_seconds += time.perf_counter() - before
     total = time.perf_counter() - started
     return Generation(
@@ -101,6 +106,18 @@ def request_seed(seed: int, prompt: Sequence[int], skip: SkipSet) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
+def _prompt_outcome(target: TargetModel, batch: Batch, needs: Needs, root: int) -> StepOutcome:
+    hidden = batch.prompt_hidden
+    return StepOutcome(
+        TokenTree(),
+        (),
+        (root,),
+        top_tokens=None if hidden is None or not needs.top_k else _top(target.logits(hidden), needs.top_k),
+        final_hidden=hidden if needs.final_hidden else None,
+        block_inputs=batch.prompt_block_inputs,
+    )
+
+
 def _outcome(
     needs: Needs,
     tree: TokenTree,
@@ -113,10 +130,14 @@ def _outcome(
         tree,
         tuple(path),
         tuple(emitted),
-        top_tokens=logits.topk(needs.top_k).indices if needs.top_k else None,
+        top_tokens=_top(logits, needs.top_k) if needs.top_k else None,
         final_hidden=output.hidden[0] if needs.final_hidden else None,
         block_inputs={block: hidden[0] for block, hidden in output.block_inputs.items()},
     )
+
+
+def _top(logits: Tensor, k: int) -> Tensor:
+    return logits.topk(k).indices
 
 
 def _synchronize(target: TargetModel) -> None:

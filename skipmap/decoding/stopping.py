@@ -26,8 +26,10 @@ class StopRule:
         if tokens[-1] in self._end_tokens:
             return "eos"
         # Decoding whole answers, not windows: a tokenizer may merge or strip at a window's edge.
-        if self._stop and any(s in self._plain(tokens) for s in self._stop):
-            return "stop"
+        if self._stop:
+            text = self._plain(tokens)
+            if any(s in text for s in self._stop):
+                return "stop"
         return "length" if len(tokens) >= self._max_new_tokens else None
 
     def extend(self, tokens: list[int], new: Sequence[int]) -> tuple[int, Finish | None]:

@@ -22,9 +22,13 @@ class DraftParams(BaseModel):
 
 @dataclass(frozen=True)
 class Resources:
-    """What a draft may be built with besides its parameters. ``encode``: text to the target's tokens."""
+    """What a draft may be built with besides its parameters.
+
+    ``encode``: text to the target's tokens; ``num_layers``: of the target.
+    """
 
     encode: Callable[[str], Sequence[int]] | None = None
+    num_layers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ class StepOutcome:
 
     ``tree``: what was scored after the root (empty for the prefill); ``accepted``: nodes of the tree that were
     accepted; ``emitted``: tokens that the step emitted, bonus included. ``top_tokens`` [scored, top_k] and the hidden
-    states [scored, width] are there when ``needs`` asks for them; row 0 belongs to the root.
+    states [scored, width] are there when ``needs`` asks for them: after a step row 0 belongs to the root and the
+    others to the tree's nodes, after the prefill the rows are the prompt's tokens.
     """
 
     tree: TokenTree
@@ -84,7 +89,11 @@ class DraftMethod(Protocol):
     params_type: ClassVar[type[DraftParams]]
     replayable: ClassVar[bool]
     lossy: ClassVar[bool]
-    needs: ClassVar[Needs]
+
+    @property
+    def needs(self) -> Needs:
+        """What it wants to see of the target."""
+        ...
 
     @property
     def params(self) -> DraftParams:

@@ -55,7 +55,11 @@ def skip_for(document: Mapping[str, Any], domain: str) -> SkipSet:
     domains = document["domains"]
     if domain not in domains:
         raise NotFound(f"domain {domain!r} is not in the map; it has {', '.join(sorted(domains)) or 'none'}")
-    return SkipSet.of(domains[domain]["skip"])
+    entry = domains[domain]
+    blocks = entry.get("skip") if isinstance(entry, Mapping) else None
+    if not isinstance(blocks, list) or not all(type(block) is int for block in blocks):
+        raise InvalidInput("map", f"domain {domain!r} has no list of block indices (skip: {blocks!r})")
+    return SkipSet.of(blocks)
 
 
 def _domain(result: Mapping[str, Any]) -> dict[str, Any]:

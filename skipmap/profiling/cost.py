@@ -10,10 +10,11 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from skipmap.skipset import SkipSet
@@ -30,7 +31,8 @@ class CostModel:
     """Fitted seconds of one verification step at batch 1.
 
     ``per_type``: block type -> seconds of one active block; ``spread``: relative interquartile range of the dense
-    measurement; ``measured``: skip set text -> measured seconds (median).
+    measurement; ``measured``: skip set text -> median seconds of the probes that were fitted; ``finalists``: skip set
+    text -> C(S) / C(dense) as measured directly, for the record.
     """
 
     fixed: float
@@ -41,6 +43,7 @@ class CostModel:
     context_length: int
     device: str
     measured: Mapping[str, float]
+    finalists: Mapping[str, float] = field(default_factory=dict)
 
     def seconds(self, skip: SkipSet) -> float:
         """C(S) in seconds."""
@@ -62,6 +65,7 @@ class CostModel:
             "context_length": self.context_length,
             "device": self.device,
             "measured": dict(self.measured),
+            "finalists": dict(self.finalists),
         }
 
     @classmethod
@@ -84,27 +88,13 @@ def probes(block_types: Sequence[str]) -> list[SkipSet]:
 
 
 def measure(
-    target: TargetModel,
-    tree_size: int,
-    prompt: Sequence[int],
-    extra: Sequence[SkipSet] = (),
-    clock: Clock = time.perf_counter,
+    target: TargetModel, tree_size: int, prompt: Sequence[int], clock: Clock = time.perf_counter
 ) -> CostModel:
-    """Time verification steps of ``tree_size`` positions after ``prompt`` and fit the cost model.
-
-    ``extra``: configurations that are timed too, for the record; they take no part in the fit.
-    """
-    chosen = probes(target.block_types)
-    timed = [*chosen, *(skip for skip in extra if skip not in chosen)]
-    batches = {skip: target.prefill([skip], [list(prompt)], slots=tree_size) for skip in timed}
-    tokens = torch.tensor([[*prompt, *prompt][:1] * tree_size])
-    seconds: dict[SkipSet, list[float]] = {skip: [] for skip in timed}
-    for _ in range(WARM_UP_ROUNDS + ROUNDS):
-        for skip, batch in batches.items():
-            seconds[skip].append(_time_step(target, batch, tokens, clock))
-    medians = {skip: statistics.median(values[WARM_UP_ROUNDS:]) for skip, values in seconds.items()}
-    quartiles = statistics.quantiles(seconds[SkipSet()][WARM_UP_ROUNDS:], n=4)
-    fixed, per_type = fit(target.block_types, {skip: medians[skip] for skip in chosen})
+    """Time verification steps of ``tree_size`` positions after ``prompt`` and fit the cost model."""
+    seconds = time_steps(target, tree_size, prompt, probes(target.block_types), clock)
+    medians = {skip: statistics.median(values) for skip, values in seconds.items()}
+    quartiles = statistics.quantiles(seconds[SkipSet()], n=4)
+    fixed, per_type = fit(target.block_types, medians)
     return CostModel(
         fixed,
         per_type,
@@ -117,26 +107,70 @@ def measure(
     )
 
 
+def time_steps(
+    target: TargetModel,
+    tree_size: int,
+    prompt: Sequence[int],
+    skips: Sequence[SkipSet],
+    clock: Clock = time.perf_counter,
+) -> dict[SkipSet, list[float]]:
+    """Seconds of ``ROUNDS`` verification steps of each skip set, taken in turn so that all meet the same machine."""
+    batches = {skip: target.prefill([skip], [list(prompt)], slots=tree_size) for skip in skips}
+    tokens = torch.tensor([[prompt[0]] * tree_size])
+    seconds: dict[SkipSet, list[float]] = {skip: [] for skip in skips}
+    for _ in range(WARM_UP_ROUNDS + ROUNDS):
+        for skip, batch in batches.items():
+            seconds[skip].append(_time_step(target, batch, tokens, clock))
+    return {skip: values[WARM_UP_ROUNDS:] for skip, values in seconds.items()}
+
+
+def measured_ratios(
+    target: TargetModel,
+    tree_size: int,
+    prompt: Sequence[int],
+    skips: Sequence[SkipSet],
+    clock: Clock = time.perf_counter,
+) -> dict[SkipSet, float]:
+    """Directly measured C(S) / C(dense) of single skip sets, medians of one interleaved run."""
+    seconds = time_steps(target, tree_size, prompt, [SkipSet(), *skips], clock)
+    dense = statistics.median(seconds[SkipSet()])
+    return {skip: statistics.median(seconds[skip]) / dense for skip in skips}
+
+
 def fit(block_types: Sequence[str], seconds: Mapping[SkipSet, float]) -> tuple[float, dict[str, float]]:
     """Least squares of seconds on the active blocks of each type; (fixed, per type), none negative.
 
-    A negative term is noise: it is set to zero and the others are fitted again.
+    When a type comes out free of cost, timing cannot tell the types apart: they then share one value. So the cost of
+    a set is positive as long as one block runs.
     """
     kinds = sorted(set(block_types))
-    rows = [
-        [1.0, *(sum(k == kind and b not in skip for b, k in enumerate(block_types)) for kind in kinds)]
-        for skip in seconds
-    ]
-    matrix, values = np.array(rows), np.array(list(seconds.values()))
-    free = list(range(len(kinds) + 1))
-    solution = np.zeros(len(kinds) + 1)
+    counts = np.array(
+        [
+            [sum(k == kind and b not in skip for b, k in enumerate(block_types)) for kind in kinds]
+            for skip in seconds
+        ],
+        dtype=np.float64,
+    )
+    values = np.array(list(seconds.values()))
+    fixed, *each = _non_negative(counts, values)
+    if min(each) <= 0:
+        fixed, shared = _non_negative(counts.sum(axis=1, keepdims=True), values)
+        each = [shared] * len(kinds)
+    return fixed, dict(zip(kinds, each, strict=True))
+
+
+def _non_negative(counts: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> list[float]:
+    """Intercept and slopes; a negative term is noise: it is set to zero and the others are fitted again."""
+    matrix = np.column_stack([np.ones(len(values)), counts])
+    free = list(range(matrix.shape[1]))
+    solution = np.zeros(matrix.shape[1])
     while free:
         solution[:] = 0.0
         solution[free] = np.linalg.lstsq(matrix[:, free], values, rcond=None)[0]
         if (solution >= 0).all():
             break
         free = [index for index in free if solution[index] >= 0]
-    return float(solution[0]), {kind: float(solution[i + 1]) for i, kind in enumerate(kinds)}
+    return [float(term) for term in solution]
 
 
 def _time_step(target: TargetModel, batch: Batch, tokens: torch.Tensor, clock: Clock) -> float:

@@ -9,12 +9,14 @@ import torch
 
 from skipmap.calibration.items import Item
 from skipmap.decoding.greedy import Text, decode_grid
-from skipmap.decoding.options import StepCounts
+from skipmap.decoding.options import DecodeOptions, StepCounts
 from skipmap.decoding.speculative import generate, request_seed
+from skipmap.profiling.memory import is_out_of_memory, too_big
 from skipmap.profiling.records import Evaluation, EvaluatorName, PromptRecord, corpus_metric
 from skipmap.profiling.replay import replay, replayable
 from skipmap.profiling.subject import Subject
 from skipmap.skipset import SkipSet
+from skipmap.target.lineage import trace
 
 
 def evaluator_for(subject: Subject) -> EvaluatorName:
@@ -40,20 +42,47 @@ def evaluate(
     tables = None
     try:
         tables = _replay_tables(subject, skips, items, batch_tokens)
-    except torch.OutOfMemoryError:
-        if len(skips) == 1:
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
             raise
     if tables is None:
         # Only here, past the handler, does nothing hold the failed batch any more.
-        torch.cuda.empty_cache()
+        if subject.target.device.type == "cuda":
+            torch.cuda.empty_cache()
+        tables = _halved(subject, skips, items, batch_tokens)
+        return [_split(_collect(subject, skip, evaluator, t)) for skip, t in zip(skips, tables, strict=True)]
+    return [_collect(subject, skip, evaluator, records) for skip, records in zip(skips, tables, strict=True)]
+
+
+def _halved(
+    subject: Subject, skips: Sequence[SkipSet], items: Sequence[Item], batch_tokens: int
+) -> list[list[PromptRecord]]:
+    """Do the same rows in two halves: configurations first, then, of a single one, prompts."""
+    if len(skips) > 1:
         half = len(skips) // 2
-        parts = [evaluate(subject, s, items, batch_tokens, evaluator) for s in (skips[:half], skips[half:])]
-        return [_split(e) for part in parts for e in part]
-    return [_collect(subject, skip, "replay", records) for skip, records in zip(skips, tables, strict=True)]
+        parts = [evaluate(subject, s, items, batch_tokens, "replay") for s in (skips[:half], skips[half:])]
+        return [list(e.prompts) for part in parts for e in part]
+    if len(items) == 1:
+        raise too_big(subject.target.device)
+    half = len(items) // 2
+    parts = [evaluate(subject, skips, i, batch_tokens, "replay") for i in (items[:half], items[half:])]
+    return [[record for part in parts for record in part[0].prompts]]
 
 
 def answer(subject: Subject, skip: SkipSet, item: Item) -> PromptRecord:
-    """Run one item through the live runtime; every turn sees the model's own earlier answers."""
+    """Run one item through the live runtime; every turn sees the model's own earlier answers.
+
+    Raises ModelFailure when the device has too little memory for it.
+    """
+    try:
+        return _answer(subject, skip, item)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    raise too_big(subject.target.device)
+
+
+def _answer(subject: Subject, skip: SkipSet, item: Item) -> PromptRecord:
     rule, answers, talk = subject.stop_rule, list[str](), _Talk()
     for _ in item.turns:
         prompt = subject.prompt(item, answers)
@@ -63,9 +92,29 @@ def answer(subject: Subject, skip: SkipSet, item: Item) -> PromptRecord:
     return talk.record(subject, item, answers, live=True)
 
 
-def batches(
-    lengths: Sequence[int], configurations: int, new_tokens: int, batch_tokens: int
-) -> list[list[int]]:
+@dataclass(frozen=True)
+class Storage:
+    """Cached positions that a group needs, as a mean over blocks: histories stored for each prompt, rows decoding."""
+
+    histories: float
+    rows: float
+
+    def positions(self, prompt_tokens: int, new_tokens: int) -> float:
+        """Positions for one prompt of this length."""
+        return self.histories * prompt_tokens + self.rows * new_tokens
+
+
+def storage_of(skips: Sequence[SkipSet], num_layers: int, options: DecodeOptions, turns: int = 1) -> Storage:
+    """What a group stores: histories are shared in the first turn, later ones follow each configuration's answers."""
+    lineage = trace(skips, num_layers, shared=turns == 1, dense_prefill=options.prefill == "dense")
+    running = [block for block in lineage.blocks if block.running]
+    return Storage(
+        sum(len(block.ran) for block in running) / num_layers,
+        sum(len(block.running) for block in running) / num_layers,
+    )
+
+
+def batches(lengths: Sequence[int], storage: Storage, new_tokens: int, batch_tokens: int) -> list[list[int]]:
     """Which prompts share a batch: neighbours by length, as many as ``batch_tokens`` cached positions allow.
 
     A function of the job alone, never of the machine's load. Returns indices into ``lengths``.
@@ -74,7 +123,7 @@ def batches(
     plan: list[list[int]] = []
     for i in order:
         # Prompts come in ascending length, so this one sets the width of the batch that it would join.
-        width = configurations * (lengths[i] + new_tokens)
+        width = storage.positions(lengths[i], new_tokens)
         if plan and (len(plan[-1]) + 1) * width <= batch_tokens:
             plan[-1].append(i)
         else:
@@ -100,7 +149,8 @@ class _Talk:
         self.seconds += seconds
 
     def record(self, subject: Subject, item: Item, answers: Sequence[str], *, live: bool) -> PromptRecord:
-        scored = item.scored_turn
+        # Options are shown in the last turn; other metrics look at the last turn that has a reference.
+        scored = None if subject.metric.needs == "choices" else item.scored_turn
         text = answers[len(answers) - 1 if scored is None else scored]
         return PromptRecord(
             item.id,
@@ -118,20 +168,21 @@ def _replay_tables(
     subject: Subject, skips: Sequence[SkipSet], items: Sequence[Item], batch_tokens: int
 ) -> list[list[PromptRecord]]:
     tables: list[dict[str, PromptRecord]] = [{} for _ in skips]
-    for chunk in _chunks(subject, len(skips), items, batch_tokens):
+    for chunk in _chunks(subject, skips, items, batch_tokens):
         for table, records in zip(tables, _replay_chunk(subject, skips, chunk), strict=True):
             table.update((record.id, record) for record in records)
     return [[table[item.id] for item in items] for table in tables]
 
 
 def _chunks(
-    subject: Subject, configurations: int, items: Sequence[Item], batch_tokens: int
+    subject: Subject, skips: Sequence[SkipSet], items: Sequence[Item], batch_tokens: int
 ) -> Iterator[list[Item]]:
     """Items that share a batch have equally many turns."""
     for turns in sorted({len(item.turns) for item in items}):
         alike = [item for item in items if len(item.turns) == turns]
-        lengths = [len(subject.prompt(item)) for item in alike]
-        for plan in batches(lengths, configurations, subject.options.max_new_tokens, batch_tokens):
+        lengths = [subject.longest_prompt(item) for item in alike]
+        storage = storage_of(skips, subject.target.num_layers, subject.options, turns)
+        for plan in batches(lengths, storage, subject.options.max_new_tokens, batch_tokens):
             yield [alike[i] for i in plan]
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from skipmap.calibration.items import Item
 from skipmap.metrics.base import Metric
 from skipmap.profiling.evaluate import answer
+from skipmap.profiling.host import this_host
 from skipmap.profiling.intervals import Resampled, change, interval, resample
 from skipmap.profiling.job import Job
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.progress import CheckProgress, Listener
-from skipmap.profiling.records import Evaluation, corpus_metric
+from skipmap.profiling.records import Evaluation, PromptRecord, corpus_metric
 from skipmap.profiling.search import DENSE, floors
 from skipmap.profiling.store import RunFolder
 from skipmap.skipset import SkipSet
@@ -41,18 +42,23 @@ def check(
     skips = [DENSE, *points]
     items = job.data.held_out
     size = job.spec.search.group_size
-    rows: dict[SkipSet, list[Any]] = {skip: [] for skip in skips}
+    rows: dict[SkipSet, list[PromptRecord]] = {skip: [] for skip in skips}
     warm = False
     for start in range(0, len(items), size):
         chunk = items[start : start + size]
         listener(CheckProgress(start, len(items), len(points)))
-        what = {"points": [s.to_list() for s in skips], "ids": [item.id for item in chunk]}
+        what = {
+            "points": [s.to_list() for s in skips],
+            "ids": [item.id for item in chunk],
+            "part": job.data.held_out_digest,
+            "host": this_host(job.subject.target.device),
+        }
         stored = folder.load_document("held_out", what)
         if stored is None:
             if not warm:
                 answer(job.subject, DENSE, chunk[0])
                 warm = True
-            answers = {skip: [] for skip in skips} if not chunk else _answer_in_turn(job, skips, chunk)
+            answers = _answer_in_turn(job, skips, chunk)
             records = [Evaluation(s, "live", tuple(answers[s]), 0.0).to_json() for s in skips]
             folder.save_document("held_out", what, {"evaluations": records})
             stored = {"evaluations": records}
@@ -86,9 +92,11 @@ def tokens_per_second(evaluation: Evaluation) -> float:
     return sum(p.new_tokens for p in evaluation.prompts) / seconds if seconds else 0.0
 
 
-def _answer_in_turn(job: Job, skips: Sequence[SkipSet], items: Sequence[Any]) -> dict[SkipSet, list[Any]]:
+def _answer_in_turn(
+    job: Job, skips: Sequence[SkipSet], items: Sequence[Item]
+) -> dict[SkipSet, list[PromptRecord]]:
     """Dense and points one after the other on each prompt, so that a slow spell of the machine hits all alike."""
-    answers: dict[SkipSet, list[Any]] = {skip: [] for skip in skips}
+    answers: dict[SkipSet, list[PromptRecord]] = {skip: [] for skip in skips}
     for turn, item in enumerate(items):
         shift = turn % len(skips)
         for skip in (*skips[shift:], *skips[:shift]):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from skipmap.calibration.domains import resolve
-from skipmap.calibration.items import Item
 from skipmap.calibration.prepare import CalibrationData, prepare
 from skipmap.calibration.templates import get_template
 from skipmap.canonical import digest
@@ -20,9 +19,9 @@ from skipmap.profiling.evaluate import evaluator_for
 from skipmap.profiling.search import check_bounds
 from skipmap.profiling.subject import Subject
 from skipmap.spec import JobSpec
-from skipmap.target.loading import ResolvedTarget, end_tokens, load_model, load_tokenizer, resolve_target
-from skipmap.target.model import Hook, TargetModel
-from skipmap.target.packed import pack_linears
+from skipmap.target.loaded import load_target
+from skipmap.target.loading import ResolvedTarget
+from skipmap.target.model import Hook
 
 ENGINE_VERSION = "1"
 """Changes when stored evaluations of an older engine must not be used any more."""
@@ -57,7 +56,7 @@ class Job:
                 "device": self.subject.target.device.type,
                 "draft": describe_draft(self.subject),
                 "draft_state": self.spec.draft.state,
-                "data": self.data.digest,
+                "part": self.data.calibration_digest,
                 "metric": self.subject.metric.signature,
                 "template": self.subject.template.definition(self.subject.tokenizer),
                 "decoding": self.spec.decoding.model_dump(mode="json"),
@@ -66,10 +65,6 @@ class Job:
                 "batch_tokens": self.spec.search.batch_tokens,
             }
         )
-
-    def items(self, part: str) -> tuple[Item, ...]:
-        """Items of ``calibration`` or ``held_out``."""
-        return self.data.held_out if part == "held_out" else self.data.calibration
 
 
 def check_job(spec: JobSpec) -> CheckedSpec:
@@ -93,25 +88,20 @@ def check_job(spec: JobSpec) -> CheckedSpec:
 def open_job(checked: CheckedSpec, hook: Hook | None = None) -> Job:
     """Load the target and check what depends on it: bounds, draft files, prompt lengths."""
     spec = checked.spec
-    resolved = resolve_target(spec.target.id, spec.target.revision)
-    tokenizer = load_tokenizer(resolved)
-    model = load_model(resolved, spec.target.dtype, spec.target.device)
-    pack_linears(model)
-    target = TargetModel(model, hook=hook)
-    check_bounds(spec.search, target.num_layers)
-
-    def encode(text: str) -> list[int]:
-        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
+    loaded = load_target(
+        spec.target.id, spec.target.revision, spec.target.dtype, spec.target.device, hook=hook
+    )
+    layers = loaded.model.num_layers
+    check_bounds(spec.search, layers)
     assert spec.domain.template and spec.decoding.max_new_tokens and spec.decoding.stop is not None
     subject = Subject(
-        target=target,
-        tokenizer=tokenizer,
-        end_tokens=end_tokens(model, tokenizer),
+        target=loaded.model,
+        tokenizer=loaded.tokenizer,
+        end_tokens=loaded.end_tokens,
         template=get_template(spec.domain.template),
         shots=checked.data.shots,
         metric=checked.metric,
-        draft=make_draft(spec.draft.method, spec.draft.params, Resources(encode)),
+        draft=make_draft(spec.draft.method, spec.draft.params, Resources(loaded.encode, layers)),
         options=DecodeOptions(
             max_new_tokens=spec.decoding.max_new_tokens,
             stop=spec.decoding.stop,
@@ -121,8 +111,8 @@ def open_job(checked: CheckedSpec, hook: Hook | None = None) -> Job:
         ),
     )
     for item in (*checked.data.calibration, *checked.data.held_out):
-        subject.prompt(item)
-    return Job(spec, checked.data, resolved, subject)
+        subject.check_length(item)
+    return Job(spec, checked.data, loaded.resolved, subject)
 
 
 def describe_draft(subject: Subject) -> dict[str, Any]:

@@ -29,13 +29,20 @@ class CheckProgress:
 
 
 @dataclass(frozen=True)
+class Phase:
+    """Something without a count begins."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Note:
     """A sentence for the user."""
 
     text: str
 
 
-Event = LevelProgress | CheckProgress | Note
+Event = LevelProgress | CheckProgress | Phase | Note
 Listener = Callable[[Event], None]
 
 

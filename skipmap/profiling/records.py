@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from skipmap.errors import ModelFailure
 from skipmap.metrics.base import Metric
 from skipmap.skipset import SkipSet
 
@@ -114,7 +115,10 @@ def stats_matrix(prompts: Sequence[PromptRecord]) -> npt.NDArray[np.float64]:
 
 
 def corpus_metric(metric: Metric, prompts: Sequence[PromptRecord]) -> float:
-    """M of the prompts, from their summed statistics."""
+    """M of the prompts, from their summed statistics; raises ModelFailure when a metric gives no number in [0, 1]."""
     if not prompts:
         return 0.0
-    return float(metric.corpus(stats_matrix(prompts).sum(axis=0), len(prompts)))
+    value = float(metric.corpus(stats_matrix(prompts).sum(axis=0), len(prompts)))
+    if not 0.0 <= value <= 1.0:
+        raise ModelFailure(f"metric {metric.name} gave {value}; a metric must give a number from 0 to 1")
+    return value

@@ -12,17 +12,71 @@ from typing import Any
 from skipmap import __version__
 from skipmap.canonical import digest
 from skipmap.errors import InvalidInput, NotFound
-from skipmap.profiling.evaluate import batches
+from skipmap.maps.document import SCHEMA as MAP_SCHEMA
+from skipmap.profiling.evaluate import batches, storage_of
 from skipmap.profiling.held_out import HeldOutPoint, tokens_per_second
 from skipmap.profiling.job import describe_draft
 from skipmap.profiling.records import Evaluation
 from skipmap.profiling.run import Findings
 from skipmap.profiling.search import DENSE
+from skipmap.skipset import SkipSet
 
 SCHEMA = "skipmap.result/1"
 
+_PARTS: dict[str, dict[str, type]] = {
+    SCHEMA: {
+        "spec": dict,
+        "target": dict,
+        "draft": dict,
+        "metric": dict,
+        "data": dict,
+        "dense": dict,
+        "pool": list,
+        "evaluations": list,
+        "front": list,
+        "operating_points": dict,
+        "selected": list,
+        "budget": dict,
+        "held_out": dict,
+        "notes": list,
+    },
+    MAP_SCHEMA: {"target": dict, "draft": dict, "domains": dict},
+}
+"""What a document of each schema must have to be read at all."""
+
 _TIMED = {"cost", "operating_points", "selected", "reason", "held_out", "timings", "versions", "notes"}
 """Parts that are timings, or are chosen by measured cost, or name the machine: no part of ``search_digest``."""
+
+
+_REQUIRED = {
+    SCHEMA: {
+        *(
+            "spec",
+            "search_digest",
+            "target",
+            "draft",
+            "metric",
+            "data",
+            "baseline",
+            "no_signal",
+            "dense",
+            "pool",
+        ),
+        *(
+            "evaluations",
+            "front",
+            "operating_points",
+            "selected",
+            "reason",
+            "budget",
+            "cost",
+            "held_out",
+            "notes",
+        ),
+        *("versions", "timings"),
+    },
+    MAP_SCHEMA: {"name", "target", "draft", "domains", "fallback"},
+}
 
 
 def build_result(findings: Findings) -> dict[str, Any]:
@@ -38,6 +92,9 @@ def build_result(findings: Findings) -> dict[str, Any]:
             "fingerprint": job.target.fingerprint,
             "num_layers": job.subject.target.num_layers,
             "block_types": list(job.subject.target.block_types),
+            "dtype": str(job.subject.target.geometry.dtype).removeprefix("torch."),
+            "device": str(job.subject.target.device),
+            "template": job.subject.template.definition(job.subject.tokenizer),
         },
         "draft": describe_draft(job.subject),
         "metric": {"name": job.subject.metric.name, "signature": job.subject.metric.signature},
@@ -87,14 +144,20 @@ def search_digest(document: Mapping[str, Any]) -> str:
     are chosen from (evaluations, pool, front) is in.
     """
     kept = {key: value for key, value in document.items() if key not in _TIMED | {"search_digest"}}
-    kept["spec"] = {key: value for key, value in document["spec"].items() if key not in ("name", "labels")}
-    kept["target"] = {
-        key: value for key, value in document["target"].items() if key not in ("id", "revision")
-    }
-    kept["spec"].pop("target", None)
+    spec = {key: value for key, value in document["spec"].items() if key not in ("name", "labels", "target")}
+    # Where files lie is the host's matter; their contents are in the fingerprints and the data digest.
+    spec["calibration"] = _without(spec["calibration"], "source")
+    spec["draft"] = {**spec["draft"], "params": _without(spec["draft"]["params"], "corpus")}
+    kept["spec"] = spec
+    kept["draft"] = {**document["draft"], "params": _without(document["draft"]["params"], "corpus")}
+    kept["target"] = _without(document["target"], "id", "revision", "device")
     for name in ("dense", "evaluations"):
         kept[name] = _untimed(document[name])
     return digest(kept)
+
+
+def _without(section: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key not in names}
 
 
 def without_prompts(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,16 +173,21 @@ def without_prompts(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Load a result or a map; raises NotFound or InvalidInput naming the file."""
+    """Load a result or a map; raises NotFound or InvalidInput naming the file and what is wrong with it."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise NotFound(f"no file {str(path)!r}") from None
     except (OSError, ValueError) as error:
         raise InvalidInput(str(path), f"is no readable JSON document: {error}") from None
-    if not isinstance(data, dict) or not str(data.get("schema", "")).startswith("skipmap."):
-        raise InvalidInput(str(path), "is neither a skipmap result nor a domain map")
-    return data
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema not in _REQUIRED:
+        raise InvalidInput(str(path), f"is neither a {SCHEMA} nor a {MAP_SCHEMA} document")
+    missing = _REQUIRED[schema] - data.keys()
+    if missing:
+        raise InvalidInput(str(path), f"lacks {', '.join(sorted(missing))}; make it again")
+    document: dict[str, Any] = data
+    return document
 
 
 def _untimed(value: Any) -> Any:
@@ -196,10 +264,13 @@ def _reason(findings: Findings) -> str:
 
 
 def _batch_plan(findings: Findings) -> dict[str, Any]:
-    """How many prompts share a batch with a full group, from the spec and the prompt lengths alone."""
+    """How many prompts share a batch in the first group of single blocks, from spec and prompt lengths alone."""
     job, search = findings.job, findings.job.spec.search
     lengths = [len(job.subject.prompt(item)) for item in job.data.calibration]
-    plan = batches(lengths, search.group_size, job.subject.options.max_new_tokens, search.batch_tokens)
+    layers = job.subject.target.num_layers
+    group = [SkipSet((block,)) for block in range(min(search.group_size, layers))]
+    storage = storage_of(group, layers, job.subject.options)
+    plan = batches(lengths, storage, job.subject.options.max_new_tokens, search.batch_tokens)
     return {
         "group_size": search.group_size,
         "batch_tokens": search.batch_tokens,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from skipmap.decoding.options import DecodeOptions
 from skipmap.errors import InvalidInput
 from skipmap.profiling import held_out
-from skipmap.profiling.cost import CostModel, measure
+from skipmap.profiling.cost import CostModel, measure, measured_ratios
 from skipmap.profiling.evaluate import evaluate
+from skipmap.profiling.host import this_host
 from skipmap.profiling.job import Job
 from skipmap.profiling.pareto import Score
-from skipmap.profiling.progress import LevelProgress, Listener, Note, ignore
+from skipmap.profiling.progress import LevelProgress, Listener, Note, Phase, ignore
 from skipmap.profiling.records import Evaluation
 from skipmap.profiling.search import DENSE, Group, Outcome, Work, floors, next_work
 from skipmap.profiling.select import Selection, select
@@ -42,7 +42,7 @@ class Findings:
 
 def run_folder(job_digest: str, root: Path = Path("runs")) -> Path:
     """Where a job keeps its files."""
-    return root / job_digest[:16]
+    return root / job_digest
 
 
 def run_job(job: Job, folder: RunFolder, *, resume: bool = True, listener: Listener = ignore) -> Findings:
@@ -164,23 +164,27 @@ def _notes(findings: Findings) -> list[str]:
 
 
 def _measure_and_check(findings: Findings, folder: RunFolder, listener: Listener) -> None:
-    job = findings.job
-    measure_name = job.spec.search.accept_measure
+    job, spec = findings.job, findings.job.spec.search
     began = time.perf_counter()
+    listener(Phase("measuring the cost of verification steps"))
     findings.cost = _cost(job, folder)
-    findings.timings["cost_seconds"] = time.perf_counter() - began
     feasible = {
-        skip: Score(findings.rows[skip].accept(measure_name), findings.rows[skip].metric)
+        skip: Score(findings.rows[skip].accept_length, findings.rows[skip].metric)
         for skip in findings.outcome.feasible
     }
     findings.selection = select(feasible, findings.cost.ratio)
-    findings.selected = findings.selection.points[job.spec.search.select] or DENSE
+    findings.selected = findings.selection.points[spec.select] or DENSE
     points = _points(findings)
-    limit = job.spec.search.max_held_out_points
-    points, findings.points_left_out = points[:limit], points[limit:]
+    points, findings.points_left_out = points[: spec.max_held_out_points], points[spec.max_held_out_points :]
+    if points:
+        findings.cost = _with_finalists(job, folder, findings.cost, points)
+    findings.timings["cost_seconds"] = time.perf_counter() - began
     if findings.points_left_out:
         listed = ", ".join(map(str, findings.points_left_out))
-        findings.notes.append(f"max_held_out_points {limit} left {listed} without a held-out check")
+        findings.notes.append(
+            f"max_held_out_points {spec.max_held_out_points} left {listed} without a held-out check"
+        )
+        listener(Note(findings.notes[-1]))
     if points:
         began = time.perf_counter()
         findings.held_out_dense, findings.held_out = held_out.check(job, points, folder, listener)
@@ -197,22 +201,37 @@ def _points(findings: Findings) -> list[SkipSet]:
 
 
 def _cost(job: Job, folder: RunFolder) -> CostModel:
-    """Cost model at the median prompt with half an answer behind it; measured once a run folder."""
-    lengths = sorted((len(job.subject.prompt(item)), item.id) for item in job.data.calibration)
-    _, middle = lengths[len(lengths) // 2]
-    prompt = next(job.subject.prompt(item) for item in job.data.calibration if item.id == middle)
-    prompt = prompt + [prompt[-1]] * (job.subject.options.max_new_tokens // 2)
-    tree_size = _tree_size(job.subject.draft.tree_size, job.subject.options)
-    what = {"tree_size": tree_size, "context_length": len(prompt)}
+    """Cost model of this host, measured once a run folder."""
+    prompt, tree_size = _step_shape(job)
+    what = {
+        "tree_size": tree_size,
+        "context_length": len(prompt),
+        "host": this_host(job.subject.target.device),
+    }
     stored = folder.load_document("cost", what)
-    types = job.subject.target.block_types
     if stored is not None:
-        return CostModel.from_json(stored["cost"], types)
+        return CostModel.from_json(stored["cost"], job.subject.target.block_types)
     model = measure(job.subject.target, tree_size, prompt)
     folder.save_document("cost", what, {"cost": model.to_json()})
     return model
 
 
-def _tree_size(tree_size: int, options: DecodeOptions) -> int:
-    """A step never scores more positions than an answer has left."""
-    return min(tree_size, options.max_new_tokens)
+def _with_finalists(job: Job, folder: RunFolder, cost: CostModel, points: list[SkipSet]) -> CostModel:
+    """The model with the points' own measured ratios, which a fit over a few sizes may hide."""
+    prompt, tree_size = _step_shape(job)
+    what = {"points": [s.to_list() for s in points], "host": this_host(job.subject.target.device)}
+    stored = folder.load_document("finalists", what)
+    if stored is None:
+        ratios = measured_ratios(job.subject.target, tree_size, prompt, points)
+        stored = {"ratios": {str(skip): ratio for skip, ratio in ratios.items()}}
+        folder.save_document("finalists", what, stored)
+    return replace(cost, finalists=stored["ratios"])
+
+
+def _step_shape(job: Job) -> tuple[list[int], int]:
+    """Where cost is measured: the median prompt with half an answer behind it, and the draft's tree size."""
+    middle = sorted(job.data.calibration, key=lambda item: (len(job.subject.prompt(item)), item.id))
+    prompt = job.subject.prompt(middle[len(middle) // 2])
+    limit = job.subject.options.max_new_tokens
+    # A step never scores more positions than an answer has left.
+    return prompt + [prompt[-1]] * (limit // 2), min(job.subject.draft.tree_size, limit)

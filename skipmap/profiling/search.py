@@ -21,6 +21,8 @@ DENSE = SkipSet()
 # A floor met exactly must not fail on the last bit of a product.
 _SLACK = 1e-12
 
+LARGEST_LEVEL = 1_000_000
+
 WorkKind = Literal["dense", "single", "level"]
 Group = tuple[SkipSet, ...]
 
@@ -95,13 +97,24 @@ def floors(dense: Score, eps: float, tau: float) -> Floors:
 
 
 def check_bounds(spec: SearchSpec, num_layers: int) -> None:
-    """Refuse a budget that ends before the single blocks are known; raises InvalidInput."""
+    """Refuse bounds that end before the single blocks are known, or that nobody could ever search.
+
+    Raises InvalidInput naming the field.
+    """
     least = 1 + num_layers
     if spec.max_evaluations is not None and spec.max_evaluations < least:
         raise InvalidInput(
             "search.max_evaluations",
             f"{spec.max_evaluations} is less than dense and the {num_layers} single blocks; give at least {least}",
         )
+    pool = min(spec.max_pool, num_layers)
+    for level in range(2, min(spec.max_depth, pool) + 1):
+        if math.comb(pool, level) > LARGEST_LEVEL:
+            raise InvalidInput(
+                "search.max_depth",
+                f"level {level} of a pool of {pool} blocks has {math.comb(pool, level):,} configurations, and at most "
+                f"{LARGEST_LEVEL:,} can be listed; lower max_depth or max_pool",
+            )
 
 
 def next_work(

@@ -23,8 +23,9 @@ class Selection:
 def select(feasible: Mapping[SkipSet, Score], cost: Callable[[SkipSet], float]) -> Selection:
     """Pareto front and operating points of the feasible configurations.
 
-    ``cost``: C relative to dense. ``paper`` = cheapest on the front, ``cheapest`` = cheapest of all, ``fastest`` =
-    largest A / C. Ties: lower C, larger M, larger A, lexicographic set.
+    Scores hold accept length A (tokens per step), whatever measure the floor uses, for speed follows A. ``cost``: C
+    relative to dense. ``paper`` = cheapest on the front, ``cheapest`` = cheapest of all, ``fastest`` = largest A / C.
+    Ties: lower C, larger M, larger A, lexicographic set.
     """
     front = tuple(sorted(pareto_front(feasible)))
 

@@ -18,7 +18,12 @@ from skipmap.skipset import SkipSet
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file whole or not at all; raises ModelFailure naming the path when the disk refuses."""
+    """Write a file whole or not at all; raises ModelFailure naming the path when the disk refuses.
+
+    A symbolic link stays one: the file that it names is replaced.
+    """
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,11 +33,13 @@ def write_atomically(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
         raise ModelFailure(
             f"cannot write {path}: {error.strerror or error}; free some space or choose another place"
         ) from error
+    finally:
+        # Also when interrupted; after the replacement there is nothing left to remove.
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 class RunFolder:
@@ -57,6 +64,10 @@ class RunFolder:
                 raise InvalidInput(
                     "run", f"another process is profiling the same job in {self.path}; wait for it or stop it"
                 ) from None
+            except OSError as error:
+                raise ModelFailure(
+                    f"cannot lock {self.path}: {error.strerror}; choose another place"
+                ) from error
             yield
 
     def clear(self) -> None:

@@ -80,14 +80,14 @@ def _partial(query: Tensor, segment: Segment, run: Run, scaling: float) -> tuple
     top = scores.amax(-1, keepdim=True)
     scores.sub_(top).exp_()
     mass = scores.sum(-1, keepdim=True)
-    mixed = torch.bmm(
-        scores.view(a * columns * kv_heads, -1, slots).to(values.dtype), values.reshape(flat)
-    ).float()
+    # Normalised before the product: in half precision a sum over thousands of raw weights would overflow.
+    weights = scores.div_(mass).view(a * columns * kv_heads, -1, slots).to(values.dtype)
+    mixed = torch.bmm(weights, values.reshape(flat)).float().view(*lead, dim) * mass
     rows = (a * s, p, heads, t)
     return (
         top.permute(*undo, 6).reshape(*rows, 1),
         mass.permute(*undo, 6).reshape(*rows, 1),
-        mixed.view(*lead, dim).permute(*undo, 6).reshape(*rows, dim),
+        mixed.permute(*undo, 6).reshape(*rows, dim),
     )
 
 
@@ -123,6 +123,11 @@ def prefill_attention(
         mask = torch.zeros(t, start + t, dtype=query.dtype, device=query.device).masked_fill_(
             ~visible, torch.finfo(query.dtype).min
         )
+    grouped = heads != keys.shape[2]
+    if grouped and mask is not None and query.is_cuda:
+        # With a mask the grouped form falls back to a kernel that stores all scores.
+        keys, values = (x.repeat_interleave(heads // x.shape[2], dim=2) for x in (keys, values))
+        grouped = False
     out = functional.scaled_dot_product_attention(
         query.reshape(h * p, heads, t, dim),
         keys.flatten(0, 1),
@@ -130,6 +135,6 @@ def prefill_attention(
         attn_mask=mask,
         is_causal=mask is None and t > 1,
         scale=scaling,
-        enable_gqa=heads != keys.shape[2],
+        enable_gqa=grouped,
     )
     return out.view(h, p, heads, t, dim)

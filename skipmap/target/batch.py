@@ -16,7 +16,7 @@ from torch import Tensor
 from skipmap.skipset import SkipSet
 from skipmap.target.attention import HIDDEN, Segment
 from skipmap.target.families import FULL
-from skipmap.target.lineage import BlockLineage, Lineage, Run
+from skipmap.target.lineage import BlockLineage, Lineage, Run, trace
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,10 @@ class BlockStore:
     slots: Segment | None = None
 
 
+Place = tuple[Tensor | None, Tensor | None]
+"""Which of the rows of a step run a block, and where they lie on its grid; None where it is simply all."""
+
+
 @dataclass
 class Batch:
     """Rows of a running evaluation or generation; made by ``TargetModel.prefill``."""
@@ -56,6 +60,12 @@ class Batch:
     """Committed slots of each row, [rows] (CPU)."""
     logits: Tensor = field(init=False)
     """Next-token logits after the prompts, [configurations, prompts, vocabulary]."""
+    prompt_hidden: Tensor | None = field(init=False, default=None)
+    """Final hidden states of the prompt [tokens, width], of a single row and when asked for."""
+    prompt_block_inputs: dict[int, Tensor] = field(init=False, default_factory=dict)
+    """Inputs of asked blocks over the prompt, [tokens, width] each."""
+    _rows: Tensor | None = field(init=False, default=None)
+    _places: dict[tuple[int, ...], Place] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Allocate zeroed storage: a hidden slot must hold finite numbers."""
@@ -106,6 +116,42 @@ class Batch:
         segments = [s for b in self.stores for s in (b.prefix, b.prompts, b.slots) if s is not None]
         return sum(2 * s.keys.numel() * s.keys.element_size() for s in segments)
 
+    def places_of(self, rows: Tensor) -> dict[tuple[int, ...], Place]:
+        """What was worked out for these rows, kept while steps are given the same tensor."""
+        if rows is not self._rows:
+            self._rows, self._places = rows, {}
+        return self._places
+
+    @torch.inference_mode()
+    def take(self, rows: Sequence[int]) -> Batch:
+        """A batch of the given rows alone (ascending), each a configuration with its own copy of the history.
+
+        Worth it when few rows are left: the grid of the old batch is read as a whole in every step.
+        """
+        places = [divmod(row, self.prompts) for row in rows]
+        skips = tuple(self.skips[config] for config, _ in places)
+        taken = Batch(
+            skips=skips,
+            # No prompt is run again, so only what the rows decode through is stored, also after a dense prefill.
+            lineage=trace(skips, len(self.stores), shared=False, dense_prefill=False),
+            geometry=self.geometry,
+            prefix_length=self.prefix_length,
+            lengths=(self.base[list(rows)] - self.prefix_length)[:, None],
+            capacity=self.capacity,
+        )
+        for block, old, new in zip(self.lineage.blocks, self.stores, taken.stores, strict=True):
+            kept = [(config, prompt) for config, prompt in places if config in block.running]
+            if not kept:
+                continue
+            owners = [block.owner_of(config) for config, _ in kept]
+            own = [block.running.index(config) for config, _ in kept]
+            columns = [prompt for _, prompt in kept]
+            _copy(old.prefix, new.prefix, owners, [0] * len(kept))
+            _copy(old.prompts, new.prompts, owners, columns)
+            _copy(old.slots, new.slots, own, columns)
+        taken.used = self.used[list(rows)].clone()
+        return taken
+
     @torch.inference_mode()
     def commit(self, rows: Tensor, count: int) -> None:
         """Keep the first ``count`` slots written by the last forward for ``rows``."""
@@ -128,6 +174,14 @@ class Batch:
                     for tensor in (store.slots.keys, store.slots.values):
                         tensor[own, prompt, :, wanted] = tensor[own, prompt, :, kept]
         self.used[row] += 1 + len(nodes)
+
+
+def _copy(old: Segment | None, new: Segment | None, owners: list[int], columns: list[int]) -> None:
+    """Fill a segment of single rows from the (owner, column) places of another."""
+    if old is None or new is None:
+        return
+    for source, target in ((old.keys, new.keys), (old.values, new.values)):
+        target[:, 0] = source[owners, columns, :, : target.shape[3]]
 
 
 @dataclass(frozen=True)

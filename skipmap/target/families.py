@@ -20,6 +20,9 @@ SUPPORTED = {
     "gemma3_text": "Gemma3ForCausalLM",
 }
 
+GGUF_ARCHITECTURES = frozenset({"llama", "qwen2", "qwen3", "gemma3"})
+"""How GGUF files name the supported architectures; Mistral's call themselves llama."""
+
 
 def check_supported(config: PretrainedConfig) -> tuple[str, ...]:
     """Return the block types [L] of a model that can be run safely; raise InvalidInput with the reason otherwise."""
@@ -55,8 +58,19 @@ def _refusal(config: PretrainedConfig) -> str | None:
         return "its attention caps logits, which the row-wise attention here does not apply"
     if getattr(config, "use_bidirectional_attention", False):
         return "its attention is bidirectional"
+    if _rope_types(config) & {"dynamic", "longrope"}:
+        return (
+            "its rotary positions depend on the longest sequence of a forward, which differs from row to row"
+        )
     if config.model_type not in SUPPORTED:
         return "it is not among the architectures that are tested"
     if SLIDING in block_types(config) and not getattr(config, "sliding_window", None):
         return "its config names sliding blocks but no sliding_window"
     return None
+
+
+def _rope_types(config: PretrainedConfig) -> set[str]:
+    parameters = getattr(config, "rope_parameters", None) or {}
+    # Hybrid models hold one set of parameters for each block type.
+    sets = [parameters, *(value for value in parameters.values() if isinstance(value, dict))]
+    return {str(found.get("rope_type")) for found in sets}

@@ -27,6 +27,8 @@ TOKENIZER_FILES = (
     "tekken.json",
 )
 WEIGHT_SUFFIXES = (".safetensors", ".safetensors.index.json")
+UNWANTED_PREFIXES = ("consolidated", "adapter_")
+"""A second copy of the weights in another layout, and adapters, which are no part of a target."""
 
 
 def fingerprint_directory(directory: Path, cache: Path | None = None) -> str:
@@ -46,14 +48,16 @@ def model_files(directory: Path) -> list[Path]:
     return sorted(
         path
         for path in directory.iterdir()
-        if path.is_file() and (path.name in named or path.name.endswith(WEIGHT_SUFFIXES))
+        if path.is_file()
+        and (path.name in named or path.name.endswith(WEIGHT_SUFFIXES))
+        and not path.name.startswith(UNWANTED_PREFIXES)
     )
 
 
 def file_sha256(path: Path, cache: Path | None = None) -> str:
     """Sha256 (hex) of a file's bytes.
 
-    With ``cache`` the hash is kept there under path, size and modification time, since weights are large. A cache
+    With ``cache`` the hash is kept there under path, size, times and inode, since weights are large. A cache
     that cannot be written only costs the time of hashing again.
     """
     path = path.resolve()
@@ -72,7 +76,7 @@ def file_sha256(path: Path, cache: Path | None = None) -> str:
 
 
 def _cache_entry(cache: Path, path: Path, stat: os.stat_result) -> Path:
-    key = f"{path}\n{stat.st_size}\n{stat.st_mtime_ns}"
+    key = f"{path}\n{stat.st_size}\n{stat.st_mtime_ns}\n{stat.st_ctime_ns}\n{stat.st_ino}"
     return cache / "sha256" / hashlib.sha256(os.fsencode(key)).hexdigest()
 
 

@@ -18,7 +18,8 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
 
-from skipmap.errors import InvalidInput, ModelFailure
+from skipmap.errors import InvalidInput, ModelFailure, choices
+from skipmap.target.families import GGUF_ARCHITECTURES
 from skipmap.target.fingerprint import file_sha256
 from skipmap.target.gguf_header import GgufHeader, read_header
 from skipmap.target.locks import exclusive, unusable_cache
@@ -72,6 +73,10 @@ def _refuse_lossy(path: Path, header: GgufHeader) -> None:
     problem = None
     if not architecture:
         problem = "names no architecture"
+    elif architecture not in GGUF_ARCHITECTURES:
+        problem = (
+            f"holds the architecture {architecture!r}; those that can run: {choices(GGUF_ARCHITECTURES)}"
+        )
     elif metadata.get("general.type", "model") != "model":
         problem = f"holds a {metadata['general.type']}, not a model"
     elif int(metadata.get("split.count", 1)) > 1:

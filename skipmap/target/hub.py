@@ -8,7 +8,6 @@ from pathlib import Path
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import (
     GatedRepoError,
-    HfHubHTTPError,
     HFValidationError,
     LocalEntryNotFoundError,
     OfflineModeIsEnabled,
@@ -17,7 +16,7 @@ from huggingface_hub.errors import (
 )
 
 from skipmap.errors import InvalidInput, ModelFailure, NotFound, Refused
-from skipmap.target.fingerprint import CONFIG_FILES, TOKENIZER_FILES, WEIGHT_SUFFIXES
+from skipmap.target.fingerprint import CONFIG_FILES, TOKENIZER_FILES, UNWANTED_PREFIXES, WEIGHT_SUFFIXES
 
 _HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,94}\w", re.ASCII)
 _WANTED = [
@@ -26,8 +25,7 @@ _WANTED = [
     "chat_template.jinja",
     *(f"*{suffix}" for suffix in WEIGHT_SUFFIXES),
 ]
-# A second copy of the weights in another layout, and adapters, which are no part of a target.
-_UNWANTED = ["consolidated*", "adapter_*", "*/*"]
+_UNWANTED = [*(f"{prefix}*" for prefix in UNWANTED_PREFIXES), "*/*"]
 
 
 def is_hub_id(text: str) -> bool:
@@ -60,7 +58,7 @@ def fetch_snapshot(repo: str, revision: str | None) -> Path:
         ) from None
     except HFValidationError as error:
         raise InvalidInput("target", _first_line(error)) from None
-    except (HfHubHTTPError, OSError) as error:
+    except Exception as error:  # the hub client lets errors of its HTTP library through
         raise ModelFailure(f"target: fetching {at} failed: {_first_line(error)}") from error
 
 

@@ -1,8 +1,9 @@
 """Which configurations share a history at each block.
 
 Configurations that have skipped the same blocks so far hold the same hidden states for the same prompt, so a prefill
-computes them once and stores their keys and values once. Configurations stand in lexicographic order, where those
-that still share a history are neighbours; a history is a run of neighbours ``[start, stop)``.
+computes them once and stores their keys and values once. Configurations stand in lexicographic order, where sets of
+one size that still share a history are neighbours; a history is a run of neighbours ``[start, stop)``. Sets of mixed
+sizes may share less than they could, never more.
 """
 
 from __future__ import annotations
@@ -51,6 +52,12 @@ class BlockLineage:
     def is_plain(self) -> bool:
         """Whether every history simply passes through the block."""
         return len(self.ran) == len(self.source) and self.source == tuple(range(len(self.source)))
+
+    def owner_of(self, config: int) -> int:
+        """Stored history of a configuration that runs the block."""
+        place = self.running.index(config)
+        run = next(r for r in self.runs if r.configs.start <= place < r.configs.stop)
+        return run.first_owner + (place - run.first_config) // run.share
 
 
 @dataclass(frozen=True)

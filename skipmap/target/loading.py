@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from skipmap.errors import InvalidInput, ModelFailure, NotFound, choices
 from skipmap.settings import Settings, get_settings
@@ -65,9 +72,19 @@ def resolve_target(
     return _from_gguf(target_id, path, settings, "gguf")
 
 
-def load_model(
-    resolved: ResolvedTarget, dtype: str = "auto", device: str = "auto", attn_implementation: str = "sdpa"
-) -> PreTrainedModel:
+def load_config(resolved: ResolvedTarget) -> PreTrainedConfig:
+    """Read a target's configuration alone; raises InvalidInput when transformers cannot make sense of it."""
+    try:
+        with quiet_transformers():
+            config: PreTrainedConfig = AutoConfig.from_pretrained(
+                resolved.directory, trust_remote_code=False, local_files_only=True
+            )
+    except Exception as error:
+        raise InvalidInput("target", f"{resolved.id} cannot be loaded: {error}") from error
+    return config
+
+
+def load_model(resolved: ResolvedTarget, dtype: str = "auto", device: str = "auto") -> PreTrainedModel:
     """Load a causal LM in evaluation mode, without gradients.
 
     ``dtype`` auto: float32 on CPU, bfloat16 on CUDA (float16 where the GPU lacks it). ``device`` auto: CUDA if there
@@ -81,20 +98,25 @@ def load_model(
             model, report = loader.from_pretrained(
                 resolved.directory,
                 dtype=kind,
-                attn_implementation=attn_implementation,
+                attn_implementation="sdpa",
                 use_safetensors=True,
                 trust_remote_code=False,
                 local_files_only=True,
                 device_map=None if place.type == "cpu" else {"": place},
+                # Refused below, with the tensors' names.
+                ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )
     except (ValueError, ImportError) as error:
         raise InvalidInput("target", f"{resolved.id} cannot be loaded: {error}") from error
     except Exception as error:
         raise ModelFailure(
-            f"target: loading {resolved.id} from {resolved.directory} failed: {error}"
+            f"target: loading {resolved.id} from {resolved.directory} failed: {error}; "
+            "if its files are damaged, fetch them again"
         ) from error
-    _refuse_random_weights(resolved, report["missing_keys"] | report["mismatched_keys"])
+    _refuse_random_weights(
+        resolved, {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
+    )
     loaded: PreTrainedModel = model.eval().requires_grad_(False)
     return loaded
 
@@ -239,10 +261,11 @@ def _check_shards(directory: Path, present: set[str]) -> None:
         raise InvalidInput("target", f"{directory} lacks the weight file {missing[0]} that its index names")
 
 
-def _refuse_random_weights(resolved: ResolvedTarget, lost: set[object]) -> None:
+def _refuse_random_weights(resolved: ResolvedTarget, lost: set[str]) -> None:
     if lost:
-        names = ", ".join(sorted(map(str, lost))[:5])
+        names = ", ".join(sorted(lost)[:5])
         raise InvalidInput(
             "target",
-            f"{resolved.id} lacks weights for {len(lost)} tensors ({names}); the files are not complete",
+            f"{resolved.id} lacks weights for {len(lost)} tensors ({names}); the files are not complete, "
+            "or config.json is of another model",
         )

@@ -20,7 +20,8 @@ from skipmap.target.passes import ATTENTION_NAME, PASS_KEY, Bypass, PrefillPass,
 PrefillPolicy = Literal["sparse", "dense"]
 
 MIN_SHARED_PREFIX_TOKENS = 16
-PREFILL_TOKENS_PER_FORWARD = 512
+PREFILL_TOKENS_PER_FORWARD = {"cpu": 512, "cuda": 16384}
+"""A CPU is busy with few positions and fast while they fit its cache; a GPU wants many."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,6 @@ class TargetModel:
         self.hook = hook
         self.num_layers = len(self.block_types)
         self.context_length = int(config.max_position_embeddings)
-        self.vocab_size = int(config.vocab_size)
         self.block_calls = [0] * self.num_layers
         """Forwards that ran each block since the last ``reset_counts``."""
         self._backbone = model.base_model
@@ -73,6 +73,7 @@ class TargetModel:
             device=model.device,
             dtype=model.dtype,
         )
+        self._prefill_tokens = PREFILL_TOKENS_PER_FORWARD.get(model.device.type, 16384)
         model.set_attn_implementation(ATTENTION_NAME)
         blocks = self._backbone.layers
         assert isinstance(blocks, nn.ModuleList)
@@ -96,12 +97,16 @@ class TargetModel:
         *,
         slots: int,
         policy: PrefillPolicy = "sparse",
+        capture: frozenset[int] = frozenset(),
+        keep_hidden: bool = False,
     ) -> Batch:
         """Run the prompts and return the batch whose rows are every (skip set, prompt).
 
         ``skips``: configurations in ascending order. ``prompts``: token ids of each prompt, [prompts][tokens], the
         same for all configurations; or [configurations][prompts][tokens]. ``slots``: new positions to keep room for,
-        tree nodes included. Rows with equal history are computed once. The batch carries the next-token logits.
+        tree nodes included. Rows with equal history are computed once. The batch carries the next-token logits and,
+        for a single row, the prompt's inputs of the ``capture`` blocks and, with ``keep_hidden``, its final hidden
+        states.
 
         Raises InvalidInput for a skip set out of range, an empty prompt or one longer than the context.
         """
@@ -120,18 +125,22 @@ class TargetModel:
             lengths=lengths - common,
             capacity=slots,
         )
+        if (capture or keep_hidden) and batch.rows != 1:
+            raise ValueError("hidden states of the prompt are kept for a single row only")
         if common:
             self._prefill_columns(batch, slice(0, 1), [[table[0][0][:common]]], prefix=True)
         rest = [[p[common:] for p in row] for row in table]
-        count = len(rest[0])
-        width = int(batch.lengths.max())
         histories = max(len(block.source) for block in batch.lineage.blocks)
-        chunk = max(1, PREFILL_TOKENS_PER_FORWARD // (width * histories))
-        logits = [
-            self._prefill_columns(batch, slice(a, min(a + chunk, count)), rest, prefix=False)
-            for a in range(0, count, chunk)
-        ]
-        batch.logits = torch.cat(logits, dim=1)[list(batch.lineage.final)]
+        chunk = max(1, self._prefill_tokens // (int(batch.lengths.max()) * histories))
+        final = []
+        for first in range(0, batch.prompts, chunk):
+            columns = slice(first, min(first + chunk, batch.prompts))
+            hidden, current = self._prefill_columns(batch, columns, rest, prefix=False, capture=capture)
+            final.append(self._last_positions(hidden, batch.lengths[:, columns]))
+            if keep_hidden:
+                batch.prompt_hidden = hidden[0, 0]
+            batch.prompt_block_inputs = {block: x[0] for block, x in current.captured.items()}
+        batch.logits = self.logits(torch.cat(final, dim=1))[list(batch.lineage.final)]
         for line, store in zip(batch.lineage.blocks, batch.stores, strict=True):
             if not line.running:
                 # Dense prompts read the shared prefix here; no step does.
@@ -144,24 +153,32 @@ class TargetModel:
         return check_context(len(prompt), 0, self.context_length)
 
     def _prefill_columns(
-        self, batch: Batch, columns: slice, table: Sequence[Sequence[Sequence[int]]], *, prefix: bool
-    ) -> Tensor:
-        """Prefill some prompts of every initial history; returns last-token logits [final histories, prompts, V]."""
+        self,
+        batch: Batch,
+        columns: slice,
+        table: Sequence[Sequence[Sequence[int]]],
+        *,
+        prefix: bool,
+        capture: frozenset[int] = frozenset(),
+    ) -> tuple[Tensor, PrefillPass]:
+        """Prefill some prompts of every initial history; final hidden states [histories, prompts, width, H]."""
         picked = [row[columns] for row in table]
         width = max(len(p) for row in picked for p in row)
         start = 0 if prefix else batch.prefix_length
         # Right padding needs no mask: causal attention never looks there, and its slots stay hidden by length.
-        ids = torch.tensor([[*p, *[0] * (width - len(p))] for row in picked for p in row], device=self.device)
-        current = PrefillPass(batch, columns, prefix, self.block_calls)
+        padded = [[*p, *[0] * (width - len(p))] for row in picked for p in row]
+        ids = torch.tensor(padded, device=self.device)
+        current = PrefillPass(batch, columns, prefix, self.block_calls, capture)
         hidden = self._run(ids, torch.arange(start, start + width, device=self.device)[None], current)
         hidden = hidden.view(-1, len(picked[0]), width, hidden.shape[-1])
-        last = batch.lengths[:, columns].to(self.device) - 1
-        if prefix:
-            last = torch.full_like(last[:, :1], width - 1)
-        last = last.expand(hidden.shape[0], -1)[..., None, None].expand(-1, -1, 1, hidden.shape[-1])
-        rows = hidden.shape[0] * hidden.shape[1]
-        self._report("prefill", rows, rows * width)
-        return self.logits(hidden.gather(2, last)[:, :, 0]) if not prefix else hidden
+        self._report("prefill", hidden.shape[0] * hidden.shape[1], hidden.shape[0] * hidden.shape[1] * width)
+        return hidden, current
+
+    @staticmethod
+    def _last_positions(hidden: Tensor, lengths: Tensor) -> Tensor:
+        """Hidden states of each prompt's last token, [histories, prompts, H]; ``lengths`` [histories or 1, prompts]."""
+        last = (lengths.to(hidden.device) - 1).expand(hidden.shape[0], -1)[..., None, None]
+        return hidden.gather(2, last.expand(-1, -1, 1, hidden.shape[-1]))[:, :, 0]
 
     @torch.inference_mode()
     def step(

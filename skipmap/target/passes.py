@@ -17,7 +17,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from skipmap.target.attention import attend, prefill_attention
-from skipmap.target.batch import Batch, Visibility, parts
+from skipmap.target.batch import Batch, Place, Visibility, parts
+from skipmap.target.families import FULL
 
 ATTENTION_NAME = "skipmap_rows"
 PASS_KEY = "skipmap_pass"
@@ -86,9 +87,13 @@ class PrefillPass:
     columns: slice
     prefix: bool
     calls: list[int]
+    capture: frozenset[int] = frozenset()
+    captured: dict[int, Tensor] = field(default_factory=dict)
 
     def through(self, index: int, block: Block, hidden: Tensor, kwargs: dict[str, Any]) -> Tensor:
         """Run the block for the histories that take it; hidden is [histories * prompts, positions, width]."""
+        if index in self.capture:
+            self.captured[index] = hidden
         line = self.batch.lineage.blocks[index]
         if line.is_plain:
             self.calls[index] += 1
@@ -116,14 +121,9 @@ class PrefillPass:
             length = keys.shape[3]
             kept.keys[:, self.columns, :, :length] = keys
             kept.values[:, self.columns, :, :length] = values
-        before = None if self.prefix or not batch.prefix_length else self._span_before(index)
-        window = batch.geometry.window if batch.geometry.block_types[index] != "full_attention" else None
+        before = None if self.prefix else store.prefix
+        window = None if batch.geometry.block_types[index] == FULL else batch.geometry.window
         return prefill_attention(query, keys, values, before, window, scaling).flatten(0, 1)
-
-    def _span_before(self, index: int) -> Any:
-        prefix = self.batch.stores[index].prefix
-        assert prefix is not None, "a block that runs in a prefill has its prefix stored"
-        return prefix
 
 
 @dataclass
@@ -142,7 +142,6 @@ class StepPass:
     capture: frozenset[int] = frozenset()
     captured: dict[int, Tensor] = field(default_factory=dict)
     ran: list[int] = field(default_factory=list)
-    _places: dict[tuple[int, ...], tuple[Tensor | None, Tensor | None]] = field(default_factory=dict)
 
     def through(self, index: int, block: Block, hidden: Tensor, kwargs: dict[str, Any]) -> Tensor:
         """Run the block for the rows that do not skip it; the others keep their hidden state."""
@@ -186,14 +185,15 @@ class StepPass:
         )
         return out if grid is None else out[grid]
 
-    def _place(self, running: tuple[int, ...]) -> tuple[Tensor | None, Tensor | None]:
+    def _place(self, running: tuple[int, ...]) -> Place:
         """Which of ``rows`` run, and their places on the block's grid; None where it is simply all of them."""
-        if running not in self._places:
-            self._places[running] = _place(self.rows, running, self.batch)
-        return self._places[running]
+        places = self.batch.places_of(self.rows)
+        if running not in places:
+            places[running] = _place(self.rows, running, self.batch)
+        return places[running]
 
 
-def _place(rows: Tensor, running: Sequence[int], batch: Batch) -> tuple[Tensor | None, Tensor | None]:
+def _place(rows: Tensor, running: Sequence[int], batch: Batch) -> Place:
     local = torch.full((batch.configurations,), -1)
     local[list(running)] = torch.arange(len(running))
     config, prompt = rows.cpu() // batch.prompts, rows.cpu() % batch.prompts

@@ -14,7 +14,7 @@ from skipmap.errors import InvalidInput, NotFound
 from skipmap.spec import CalibrationSpec
 
 Writer = Callable[..., Path]
-OURS = ({"id": "a", "prompt": "x", "category": "p"}, {"id": "b", "prompt": "y", "category": "q"})
+OURS = ({"id": "a", "prompt": "x", "category": "p"}, {"id": "b", "prompt": "y", "category": "p"})
 SPEC_BENCH = (
     {"question_id": 1, "category": "qa", "turns": ["who?"]},
     {"question_id": 2, "category": "rag", "turns": ["what?"], "reference": ["x"]},
@@ -29,7 +29,7 @@ def _load(source: Path | str, **fields: Any) -> Source:
 def test_formats_are_recognised(write_lines: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     ours = _load(write_lines(*OURS))
-    assert (ours.format, len(ours.items), ours.category) == ("jsonl", 2, None)
+    assert (ours.format, len(ours.items), ours.category) == ("jsonl", 2, "p")
     bench = _load(write_lines(*SPEC_BENCH, name="question.jsonl"), category="rag")
     assert (bench.format, [item.id for item in bench.items], bench.category) == ("spec_bench", ["2"], "rag")
     mmlu = _load(write_lines(MMLU, name="sky_test.csv"))
@@ -58,12 +58,13 @@ def test_given_format_wins(write_lines: Writer) -> None:
 
 
 def test_category_of_any_format(write_lines: Writer) -> None:
-    source = _load(write_lines(*OURS), category="q")
-    assert ([item.id for item in source.items], source.category) == (["b"], "q")
+    mixed = write_lines(*OURS, {"id": "c", "prompt": "z", "category": "q"})
+    source = _load(mixed, category="q")
+    assert ([item.id for item in source.items], source.category) == (["c"], "q")
     with pytest.raises(
-        InvalidInput, match=r"calibration\.category: .* has no category 'z'; it has p \(1\), q \(1\)"
+        InvalidInput, match=r"calibration.category: required.*several; choose one of p \(2\), q \(1\)"
     ):
-        _load(write_lines(*OURS), category="z")
+        _load(mixed)
 
 
 def test_digest_follows_content(write_lines: Writer) -> None:

@@ -14,7 +14,6 @@ from skipmap.drafts.base import DraftContext, Needs, StepOutcome
 from skipmap.drafts.registry import make_draft
 from skipmap.errors import InvalidInput
 from skipmap.skipset import SkipSet
-from skipmap.target.loading import end_tokens, load_model, load_tokenizer, resolve_target
 from skipmap.target.model import TargetModel
 from skipmap.tree import ROOT, TokenTree
 
@@ -304,28 +303,3 @@ def test_hook_that_raises_stops_generation(tiny_target, make_rule, repeating_pro
 
     with pytest.raises(InterruptedError, match="cancel"):
         generate(tiny_target(hook=hook), repeating_prompts[0], SkipSet(), None, make_rule(), DecodeOptions())
-
-
-@pytest.mark.model
-def test_real_model_writes_the_same_with_and_without_drafts(
-    smollm2_dir, copy_model, without_blocks, hugging_face_greedy, make_rule
-):
-    resolved = resolve_target("smollm2-135m-instruct")
-    model = load_model(resolved, dtype="float32", device="cpu")
-    tokenizer = load_tokenizer(resolved)
-    target = TargetModel(copy_model(model))
-    texts = ["Once upon a time there was a fox. The fox said:", "one two three one two three one two"]
-    prompts = [tokenizer(text).input_ids for text in texts]
-    skips = [SkipSet.of([0]), SkipSet.of([9, 17])]
-    rule, options = make_rule(12, end=end_tokens(model, tokenizer)), DecodeOptions(max_new_tokens=12)
-    plain = decode_grid(target, skips, prompts, rule, 12)
-    accepted = 0
-    for skip, row in zip(skips, plain, strict=True):
-        pruned = without_blocks(model, skip)
-        for prompt, answer in zip(prompts, row, strict=True):
-            assert list(answer.token_ids) == hugging_face_greedy(pruned, prompt, 12)
-            for name in DRAFTS:
-                found = generate(target, prompt, skip, make_draft(name), rule, options)
-                assert found.token_ids == answer.token_ids
-                accepted += sum(found.counts.accepted)
-    assert accepted > 0

@@ -71,6 +71,33 @@ def test_advance_before_extend_finds_the_longest_suffix_that_occurred_before(tex
         assert automaton.end[state] == first_end(seen, seen[count - longest :])
 
 
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 2)), max_size=40))
+def test_match_stays_right_while_the_text_grows_under_it(moves):
+    text, match = [], []
+    automaton, state = SuffixAutomaton(), START
+    for grows, token in moves:
+        if grows:
+            text.append(token)
+            automaton.extend(token)
+            continue
+        state, matched = automaton.advance(state, len(match), token)
+        match.append(token)
+        while first_end(text, match) is None:
+            match.pop(0)
+        assert matched == len(match)
+        assert automaton.end[state] == first_end(text, match)
+
+
+def test_match_that_a_split_has_shortened_goes_on_from_its_own_earliest_end():
+    automaton = SuffixAutomaton([1, 2])
+    state, matched = automaton.advance(START, 0, 2)
+    # Now 2 is seen without 1 before it, is followed by 4, and only later 1 2 is, too.
+    for token in (3, 2, 4, 1, 2, 4):
+        automaton.extend(token)
+    state, matched = automaton.advance(state, matched, 4)
+    assert (matched, automaton.end[state]) == (2, 5)
+
+
 @given(texts, st.integers(0, 30))
 def test_growing_token_by_token_equals_building_at_once(text, cut):
     grown = SuffixAutomaton(text[:cut])

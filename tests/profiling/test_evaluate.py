@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from skipmap.calibration.items import Item
 from skipmap.drafts.base import Needs
 from skipmap.drafts.prompt_lookup import PromptLookup
-from skipmap.errors import InvalidInput
-from skipmap.profiling.evaluate import answer, batches, evaluate, evaluator_for
+from skipmap.errors import InvalidInput, ModelFailure
+from skipmap.profiling.evaluate import Storage, answer, batches, evaluate, evaluator_for, storage_of
 from skipmap.skipset import SkipSet
 from skipmap.target.model import TargetModel
 
@@ -110,23 +110,36 @@ def test_sampling_is_never_replayed(make_subject):
 
 @given(
     st.lists(st.integers(1, 300), max_size=30),
-    st.integers(1, 16),
+    st.builds(Storage, st.integers(1, 16), st.integers(1, 16)),
     st.integers(1, 64),
     st.integers(256, 8192),
 )
-def test_batch_plan(lengths, configurations, new_tokens, batch_tokens):
-    plan = batches(lengths, configurations, new_tokens, batch_tokens)
+def test_batch_plan(lengths, storage, new_tokens, batch_tokens):
+    plan = batches(lengths, storage, new_tokens, batch_tokens)
     order = [i for chunk in plan for i in chunk]
     assert sorted(order) == list(range(len(lengths)))
     assert [lengths[i] for i in order] == sorted(lengths)
 
     def positions(chunk):
-        return configurations * len(chunk) * (max(lengths[i] for i in chunk) + new_tokens)
+        longest = max(lengths[i] for i in chunk)
+        return len(chunk) * (storage.histories * longest + storage.rows * new_tokens)
 
     for chunk in plan:
         assert len(chunk) == 1 or positions(chunk) <= batch_tokens
     for chunk, following in pairwise(plan):
         assert positions([*chunk, following[0]]) > batch_tokens
+
+
+def test_storage_counts_shared_histories_once(make_subject):
+    options = make_subject().options
+    # Of four blocks: {0} and {1} part at block 0; {1} sits out block 1, where {0} goes on alone.
+    found = storage_of([SkipSet((0,)), SkipSet((1,))], 4, options)
+    assert (found.histories, found.rows) == ((1 + 1 + 2 + 2) / 4, (1 + 1 + 2 + 2) / 4)
+    assert storage_of([SkipSet((2,)), SkipSet((3,))], 4, options) == Storage(
+        (1 + 1 + 1 + 1) / 4, (2 + 2 + 1 + 1) / 4
+    )
+    assert storage_of([SkipSet((2,)), SkipSet((3,))], 4, options, turns=2).histories == (2 + 2 + 1 + 1) / 4
+    assert storage_of([SkipSet((2,))] * 1, 4, replace(options, prefill="dense")) == Storage(3 / 4, 3 / 4)
 
 
 @pytest.fixture
@@ -172,8 +185,26 @@ def test_out_of_memory_halves_the_configurations(make_subject, make_items, short
 def test_one_configuration_too_big_is_an_error(make_subject, make_items, short_of_memory):
     subject, items = make_subject(), make_items(2)
     short_of_memory(0)
-    with pytest.raises(torch.OutOfMemoryError, match="no room"):
+    with pytest.raises(
+        ModelFailure, match=r"cpu has too little memory for a single prompt; shorten prompts or"
+    ):
         evaluate(subject, SKIPS[:2], items, 65536)
+
+
+def test_prompts_are_halved_when_one_configuration_is_too_big(make_subject, make_items, monkeypatch):
+    subject, items = make_subject(), make_items(3)
+    whole = evaluate(subject, SKIPS[:1], items, 65536)
+    real = TargetModel.prefill
+
+    def prefill(self, skips, prompts, **options):
+        if len(prompts) > 1:
+            # How torch says it on the CPU.
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
+        return real(self, skips, prompts, **options)
+
+    monkeypatch.setattr(TargetModel, "prefill", prefill)
+    found = evaluate(subject, SKIPS[:1], items, 65536)
+    assert found == [replace(e, batch_split=True) for e in whole]
 
 
 def test_answers_that_outgrow_the_context_name_the_item(make_subject):

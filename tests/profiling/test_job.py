@@ -141,7 +141,7 @@ def test_opened_job_has_what_the_spec_says(make_spec, calibration):
     assert job.subject.draft.params.num_tokens == 4
     shots = {item.id for item in job.data.shots}
     assert len(shots) == 2
-    assert not shots & {item.id for item in (*job.items("calibration"), *job.items("held_out"))}
-    assert len(job.items("calibration")) + len(job.items("held_out")) == 6
+    assert not shots & {item.id for item in (*job.data.calibration, *job.data.held_out)}
+    assert len(job.data.calibration) + len(job.data.held_out) == 6
     assert job.target.fingerprint
     assert job.subject.target.num_layers == 5

@@ -97,7 +97,7 @@ class Scripted:
         return TokenTree.chain(next(state))
 
     def observe(self, state, outcome):
-        self.seen.append(outcome.emitted)
+        self.seen.append((len(outcome.tree), outcome.emitted))
 
 
 def test_counts_by_hand():
@@ -107,13 +107,14 @@ def test_counts_by_hand():
     assert counts.emitted == [3, 1, 2]
     assert counts.accepted == [2, 0, 2]
     assert draft.seen == [
-        (10,),
+        (0, (10,)),
         ([1, 2, 10], 6),
-        (11, 12, 13),
+        (3, (11, 12, 13)),
         ([1, 2, 10, 11, 12, 13], 3),
-        (14,),
+        (0, (14,)),
         ([1, 2, 10, 11, 12, 13, 14], 2),
-        (15, 16),
+        # Cut to what may still be emitted.
+        (2, (15, 16)),
     ]
 
 

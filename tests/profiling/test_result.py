@@ -12,11 +12,11 @@ from skipmap.target.model import TargetModel
 RESULT = """schema spec search_digest target draft metric data batch_plan baseline dense pool evaluations front
 operating_points selected reason budget cost held_out no_signal notes versions timings"""
 PARTS = {
-    "target": "id revision fingerprint num_layers block_types",
+    "target": "id revision fingerprint num_layers block_types dtype device template",
     "draft": "method params fingerprint lossy",
     "data": "digest n_calibration n_held_out left_out shots",
     "operating_points": "paper cheapest fastest",
-    "cost": "fixed per_type spread tree_size context_length device measured",
+    "cost": "fixed per_type spread tree_size context_length device measured finalists",
     "held_out": "dense points not_checked",
     "budget": """exhaustive stopped evaluated depth_reached max_depth depth_clamped pool_found pool_cut
     not_evaluated""",

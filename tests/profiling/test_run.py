@@ -78,15 +78,15 @@ def test_interruption_loses_at_most_the_running_group(make_spec, calibration, ru
     spec = make_spec(calibration(), search={"max_held_out_points": 1})
     whole = run_spec(spec, tmp_path / "whole")
     levels = {"dense": 1, "single": 3, "level": 2}
-    assert stored(tmp_path / "whole") == {**levels, "cost": 1, "held_out": 2}
+    assert stored(tmp_path / "whole") == {**levels, "cost": 1, "finalists": 1, "held_out": 2}
     moments = {
         ("dense", 0): {},
         ("single", 2): {"dense": 1, "single": 1},
         ("level", 2): {"dense": 1, "single": 3, "level": 1},
         # After the last group: the cost measurement.
         ("level", 3): levels,
-        ("check", 0): {**levels, "cost": 1},
-        ("check", 2): {**levels, "cost": 1, "held_out": 1},
+        ("check", 0): {**levels, "cost": 1, "finalists": 1},
+        ("check", 2): {**levels, "cost": 1, "finalists": 1, "held_out": 1},
     }
     for moment, finished in moments.items():
         folder, watch = tmp_path / str(moment), Watch(*moment)
@@ -268,7 +268,7 @@ def test_selected_is_the_point_that_was_asked_for(make_spec, calibration, run_sp
 
 
 def test_files_lie_under_the_digest():
-    assert run_folder("0123456789abcdef0000") == Path("runs/0123456789abcdef")
+    assert run_folder("0123456789abcdef0000") == Path("runs/0123456789abcdef0000")
 
 
 def test_another_device_or_draft_is_another_content_key(make_spec, calibration):

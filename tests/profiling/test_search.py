@@ -254,6 +254,13 @@ def test_groups_are_lexicographic_runs():
     assert works[2].size == 6
 
 
+def test_group_that_lacks_one_configuration_is_done_again_whole():
+    spec = SearchSpec(group_size=2)
+    scores = {DENSE: GOOD} | {SkipSet((block,)): GOOD for block in (0, 2, 3)}
+    work = next_work(spec, 4, scores)
+    assert work.pending == ((SkipSet((0,)), SkipSet((1,))),)
+
+
 def random_table(seed):
     """A few values only, some of them exactly on the floors, so that ties and edges come up."""
 

@@ -87,11 +87,10 @@ def test_loading_is_quiet_and_puts_the_switches_back(tiny, settings, capfd):
     assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
 
 
-def test_dtype_and_attention_are_the_callers(tiny, settings):
+def test_dtype_is_the_callers(tiny, settings):
     found = resolve_target(str(tiny), settings=settings)
-    model = load_model(found, dtype="bfloat16", device="cpu", attn_implementation="eager")
+    model = load_model(found, dtype="bfloat16", device="cpu")
     assert model.dtype is torch.bfloat16
-    assert model.config._attn_implementation == "eager"
 
 
 def test_auto_on_cpu_is_float32():

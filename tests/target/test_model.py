@@ -135,8 +135,8 @@ def test_long_prefill_is_cut_into_forwards_that_agree(tiny_target, oracle, monke
     prompts = [words(rng, length) for length in (9, 3, 12, 7, 1)]
     skips = skip_sets(rng, 3)
     seen = []
+    monkeypatch.setitem(target_model.PREFILL_TOKENS_PER_FORWARD, "cpu", 200)
     target = tiny_target("mistral", hook=seen.append)
-    monkeypatch.setattr(target_model, "PREFILL_TOKENS_PER_FORWARD", 200)
     batch = target.prefill(skips, prompts, slots=1)
     assert len(seen) > 1
     for c, skip in enumerate(skips):
@@ -175,20 +175,44 @@ def test_dense_prefill_runs_the_whole_model_over_the_prompt_alone(
             assert_equal(logits[row], expected.logits[0])
 
 
-def test_captured_block_inputs_are_the_hidden_states_before_the_block(tiny_model, tiny_target):
-    dense = tiny_model("qwen3")
-    target = tiny_target("qwen3")
+def test_captured_block_inputs_are_the_hidden_states_before_the_block(
+    tiny_model, tiny_target, without_blocks
+):
+    dense, target = tiny_model("qwen3"), tiny_target("qwen3")
     tokens = list(range(30, 46))
-    skips = [SkipSet(), SkipSet.of([5])]
+    skips = [SkipSet(), SkipSet.of([2])]
     batch = target.prefill(skips, [tokens[:10]], slots=6)
-    output = target.step(
-        batch, torch.tensor([tokens[10:]]), rows=torch.tensor([1]), capture=frozenset({0, 2, 5})
-    )
-    with torch.inference_mode():
-        states = dense(torch.tensor([tokens]), output_hidden_states=True).hidden_states
+    output = target.step(batch, torch.tensor([tokens[10:]] * 2), capture=frozenset({0, 2, 5}))
     assert set(output.block_inputs) == {0, 2, 5}
-    for block, hidden in output.block_inputs.items():
-        assert_equal(hidden, states[block][:, 10:])
+    for row, skip in enumerate(skips):
+        with torch.inference_mode():
+            states = without_blocks(dense, skip)(
+                torch.tensor([tokens]), output_hidden_states=True
+            ).hidden_states
+        for block, hidden in output.block_inputs.items():
+            assert_equal(hidden[row], states[block - len(skip.before(block))][0, 10:])
+
+
+def test_one_prompt_may_be_the_beginning_of_another(tiny_target, oracle):
+    rng = random.Random(6)
+    start = words(rng, 20)
+    skips = skip_sets(rng, 2)
+    for prompts in ([start, [*start, 7]], [start, start]):
+        batch = tiny_target().prefill(skips, prompts, slots=1)
+        assert batch.prefix_length == 19
+        for c, skip in enumerate(skips):
+            for p, prompt in enumerate(prompts):
+                assert_equal(batch.logits[c, p], oracle("llama")(skip, prompt)[-1])
+
+
+def test_logits_are_capped_where_the_model_caps_them(tiny_model, copy_model):
+    capped = copy_model(tiny_model("gemma3"))
+    capped.config.final_logit_softcapping = 2.0
+    with torch.inference_mode():
+        expected = capped(torch.arange(12)[None]).logits[0, -1]
+    assert expected.abs().max() < 2.0
+    got = target_model.TargetModel(capped).prefill([SkipSet()], [list(range(12))], slots=1).logits
+    assert_equal(got[0, 0], expected)
 
 
 def test_wrapped_model_still_runs_as_plain_hugging_face(tiny_target, tiny_model):

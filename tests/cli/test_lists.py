@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from skipmap.drafts.registry import check_params, draft_names
+from skipmap.errors import NotFound
+from skipmap.settings import get_settings
+from skipmap.target.known import KNOWN_TARGETS
+
+
+@pytest.fixture
+def one_known(monkeypatch):
+    """Of the known targets only the demo model is installed."""
+
+    def locate(name, cache):
+        if name != "smollm2-135m-instruct":
+            raise NotFound(f"target: {name} needs a package; run: pip install it")
+        return cache / "demo.gguf"
+
+    monkeypatch.setattr("skipmap.cli.models.locate_known", locate)
+    monkeypatch.setattr("skipmap.cli.doctor.locate_known", locate)
+
+
+@pytest.fixture
+def settings(monkeypatch):
+    """Set SKIPMAP_... variables for one test."""
+
+    def change(**variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(f"SKIPMAP_{name}", str(value))
+        get_settings.cache_clear()
+
+    yield change
+    monkeypatch.undo()
+    get_settings.cache_clear()
+
+
+@pytest.mark.usefixtures("one_known")
+def test_models_says_where_they_are_or_how_to_get_them(skipmap):
+    ran = skipmap("models")
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert [line.split(":")[0] for line in lines[:-1]] == sorted(KNOWN_TARGETS)
+    assert "run: pip install it" in lines[0]
+    assert lines[1].endswith("demo.gguf")
+    assert "LlamaForCausalLM" in lines[-1]
+    found = json.loads(skipmap("models", "--json").out)
+    assert found["known"]["smollm2-135m-instruct"]["missing"] is None
+    assert found["known"]["gemma3-270m"]["path"] is None
+    assert "Qwen3ForCausalLM" in found["architectures"]
+
+
+def test_models_with_a_setting_that_cannot_be_used(skipmap, settings):
+    settings(HOME="~no-such-user-here/x")
+    ran = skipmap("models")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("skipmap: SKIPMAP_HOME: Could not determine home directory")
+    assert ran.err.count("\n") == 1
+
+
+def test_drafts_lists_parameters_with_their_defaults(skipmap):
+    found = json.loads(skipmap("drafts", "--json").out)
+    assert sorted(found) == draft_names()
+    for name, entry in found.items():
+        defaults = {parameter: field["default"] for parameter, field in entry["params"].items()}
+        assert defaults == check_params(name).model_dump()
+    ran = skipmap("drafts")
+    assert (ran.code, ran.err) == (0, "")
+    assert (
+        "prompt_lookup: copies what followed an earlier occurrence of the last n-gram (replayable)" in ran.out
+    )
+    assert "    num_tokens = 10  drafted tokens a step, 1 to 256\n" in ran.out
+
+
+@pytest.mark.usefixtures("one_known")
+def test_doctor_finds_a_good_machine_good(skipmap, settings, tmp_path):
+    settings(CACHE=tmp_path / "cache")
+    ran = skipmap("doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(ran.out)}
+    assert checks.keys() == {"python", "torch", "kernels", "cache", "demo model", "datasets"}
+    assert all(check["ok"] for name, check in checks.items() if name != "cache")
+    assert ran.code == (0 if checks["cache"]["ok"] else 5)
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_doctor_names_what_is_wrong_and_what_to_do(skipmap, settings, monkeypatch, tmp_path):
+    def missing(name, cache):
+        raise NotFound("run: pip install the-model")
+
+    monkeypatch.setattr("skipmap.cli.doctor.locate_known", missing)
+    # A folder cannot lie under a file, not even for root.
+    (tmp_path / "file").write_text("")
+    settings(CACHE=tmp_path / "file" / "cache")
+    ran = skipmap("doctor")
+    assert ran.code == 5
+    lines = ran.out.splitlines()
+    failed = [(line, lines[i + 1].strip()) for i, line in enumerate(lines) if line.startswith("FAIL")]
+    assert failed == [
+        (
+            f"FAIL cache: {tmp_path / 'file' / 'cache'}: Not a directory",
+            "free some space, or point SKIPMAP_CACHE to another place",
+        ),
+        ("FAIL demo model: absent", "run: pip install the-model"),
+    ]
