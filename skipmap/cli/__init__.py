@@ -6,6 +6,7 @@ errors come at once.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -46,7 +47,8 @@ def _fail(error: Exception, code: int) -> int:
 
 
 def _silence_stdout() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 
 from skipmap.calibration.templates import get_template
-from skipmap.cli.values import parameters
+from skipmap.cli.values import complete, parameters
 from skipmap.decoding.options import DecodeOptions, Generation
 from skipmap.decoding.speculative import generate
 from skipmap.decoding.stopping import StopRule
@@ -107,12 +107,13 @@ def _skip(arguments: Namespace, resolved: ResolvedTarget) -> SkipSet:
     if arguments.map is None:
         return SkipSet.parse(arguments.skip, "--skip")
     found = read_document(arguments.map)
-    skip = skip_for(found, arguments.domain)
-    if found["target"].get("fingerprint") != resolved.fingerprint:
-        raise InvalidInput(
-            "--map",
-            f"was made for another model ({found['target'].get('id')}); its fingerprint is not this target's",
-        )
+    with complete(str(arguments.map)):
+        skip = skip_for(found, arguments.domain)
+        if found["target"]["fingerprint"] != resolved.fingerprint:
+            raise InvalidInput(
+                "--map",
+                f"was made for another model ({found['target']['id']}); its fingerprint is not this target's",
+            )
     return skip
 
 

@@ -56,11 +56,11 @@ def require_writable(path: Path, option: str, inputs: Iterable[Path] = ()) -> Pa
 
 @contextlib.contextmanager
 def complete(name: str) -> Iterator[None]:
-    """Turn what goes wrong while a document is laid out into one message: parts of it are missing or changed."""
+    """Turn what goes wrong while a document is used into one message: parts of it are missing or changed."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
-        problem = f"cannot be laid out ({type(error).__name__}: {error}); it was changed or is not complete"
+        problem = f"cannot be used ({type(error).__name__}: {error}); it was changed or is not complete"
         raise InvalidInput(name, f"{problem}, so write it again with `skipmap profile`") from error
 
 

@@ -23,27 +23,6 @@ from skipmap.skipset import SkipSet
 
 SCHEMA = "skipmap.result/1"
 
-_PARTS: dict[str, dict[str, type]] = {
-    SCHEMA: {
-        "spec": dict,
-        "target": dict,
-        "draft": dict,
-        "metric": dict,
-        "data": dict,
-        "dense": dict,
-        "pool": list,
-        "evaluations": list,
-        "front": list,
-        "operating_points": dict,
-        "selected": list,
-        "budget": dict,
-        "held_out": dict,
-        "notes": list,
-    },
-    MAP_SCHEMA: {"target": dict, "draft": dict, "domains": dict},
-}
-"""What a document of each schema must have to be read at all."""
-
 _TIMED = {"cost", "operating_points", "selected", "reason", "held_out", "timings", "versions", "notes"}
 """Parts that are timings, or are chosen by measured cost, or name the machine: no part of ``search_digest``."""
 
@@ -178,10 +157,10 @@ def read_document(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise NotFound(f"no file {str(path)!r}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidInput(str(path), f"is no readable JSON document: {error}") from None
     schema = data.get("schema") if isinstance(data, dict) else None
-    if schema not in _REQUIRED:
+    if not isinstance(schema, str) or schema not in _REQUIRED:
         raise InvalidInput(str(path), f"is neither a {SCHEMA} nor a {MAP_SCHEMA} document")
     missing = _REQUIRED[schema] - data.keys()
     if missing:

@@ -97,10 +97,12 @@ def floors(dense: Score, eps: float, tau: float) -> Floors:
 
 
 def check_bounds(spec: SearchSpec, num_layers: int) -> None:
-    """Refuse bounds that end before the single blocks are known, or that nobody could ever search.
+    """Refuse a target too small, bounds that end before the single blocks are known, and those nobody could search.
 
     Raises InvalidInput naming the field.
     """
+    if num_layers < 2:
+        raise InvalidInput("target", f"has {num_layers} blocks; there is something to skip from 2 on")
     least = 1 + num_layers
     if spec.max_evaluations is not None and spec.max_evaluations < least:
         raise InvalidInput(

@@ -97,9 +97,9 @@ def target(save_target: Callable[..., Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def prompts() -> list[str]:
-    """Ten random prompts; few words make repeats, which drafts live on."""
+    """Six random prompts; few words make repeats, which drafts live on."""
     rng = random.Random(3)
-    return [" ".join(rng.choices(WORDS[:12], k=rng.randint(5, 20))) for _ in range(10)]
+    return [" ".join(rng.choices(WORDS[:12], k=rng.randint(5, 20))) for _ in range(6)]
 
 
 @pytest.fixture(scope="session")
@@ -115,21 +115,30 @@ def write_items(tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[dict
 
 
 @pytest.fixture(scope="session")
-def items(
-    target: Path,
+def answered(
     tokenizer: PreTrainedTokenizerFast,
     prompts: list[str],
     write_items: Callable[[list[dict[str, Any]]], Path],
-) -> Path:
-    """Calibration file whose references are what plain Hugging Face generation answers."""
-    model = AutoModelForCausalLM.from_pretrained(target)
-    rows = []
-    for i, prompt in enumerate(prompts):
-        ids = tokenizer(f"<s> {prompt} w0", return_tensors="pt")
-        answer = model.generate(**ids, max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=0)
-        text = tokenizer.decode(answer[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
-        rows.append({"id": f"item-{i}", "prompt": prompt, "reference": text})
-    return write_items(rows)
+) -> Callable[[Path], Path]:
+    """Calibration file for a target whose references are what plain Hugging Face generation answers."""
+
+    def make(target: Path) -> Path:
+        model = AutoModelForCausalLM.from_pretrained(target)
+        rows = []
+        for i, prompt in enumerate(prompts):
+            ids = tokenizer(f"<s> {prompt} w0", return_tensors="pt")
+            answer = model.generate(**ids, max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=0)
+            text = tokenizer.decode(answer[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
+            rows.append({"id": f"item-{i}", "prompt": prompt, "reference": text})
+        return write_items(rows)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def items(target: Path, answered: Callable[[Path], Path]) -> Path:
+    """Calibration file that the quiet target answers perfectly."""
+    return answered(target)
 
 
 @pytest.fixture(scope="session")

@@ -206,6 +206,15 @@ def test_bad_input_is_one_line_with_the_way_out(generate, options, code, message
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(("part", "value"), [("target", "x"), ("target", {}), ("domains", 3)])
+def test_edited_map_is_named(generate, finished, tmp_path, part, value):
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(json.loads(finished.map.read_text()) | {part: value}))
+    ran = generate("--map", path, "--domain", "words")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert ran.err.startswith(f"skipmap: {path}: cannot be used (")
+
+
 def test_domain_that_the_map_lacks(generate, finished):
     ran = generate("--map", finished.map, "--domain", "poems")
     assert (ran.code, ran.err) == (3, "skipmap: domain 'poems' is not in the map; it has words\n")

@@ -103,10 +103,12 @@ def test_full_disk_is_seen_before_the_work(tmp_path, monkeypatch):
 
 
 def test_layout_of_a_damaged_document_names_it():
-    with pytest.raises(
-        InvalidInput, match=r"^a\.json: cannot be laid out \(KeyError: 'dense'\); .* write it again"
+    with (
+        pytest.raises(
+            InvalidInput, match=r"^a\.json: cannot be used \(KeyError: 'dense'\); .* write it again"
+        ),
+        complete("a.json"),
     ):
-        with complete("a.json"):
-            {}["dense"]
+        {}["dense"]
     with pytest.raises(ModelFailure, match="as it is"), complete("a.json"):
         raise ModelFailure("as it is")

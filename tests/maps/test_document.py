@@ -165,3 +165,11 @@ def test_skip_for(make_result):
         skip_for(document, "math")
     with pytest.raises(InvalidInput, match=r"^map: schema is 'skipmap.result/1', not 'skipmap.map/1'$"):
         skip_for(make_result(), "qa")
+
+
+@pytest.mark.parametrize("skip", ["1,2", [1.5], [True], [None], None, 3])
+def test_skip_for_takes_nothing_but_block_indices(make_result, skip):
+    document = build_map([make_result("qa", [7])], "prod")
+    document["domains"]["qa"]["skip"] = skip
+    with pytest.raises(InvalidInput, match=r"^map: domain 'qa' has no list of block indices"):
+        skip_for(document, "qa")

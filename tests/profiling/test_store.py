@@ -89,7 +89,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch, step, error):
     if expected is ModelFailure:
         assert str(path) in str(caught.value)
         assert "No space left on device; free some space or choose another place" in str(caught.value)
-        assert list(tmp_path.iterdir()) == [path]
+    assert list(tmp_path.iterdir()) == [path]
     write_atomically(path, "new")
     assert path.read_text() == "new"
 

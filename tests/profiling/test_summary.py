@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+
+from skipmap.profiling.summary import summary
+
+
+@pytest.fixture
+def told(result):
+    """Lines of the finished job's summary, after ``change`` has edited its document."""
+
+    def tell(change=lambda document: None):
+        document = result()
+        change(document)
+        return document, summary(document)
+
+    return tell
+
+
+def line(lines, start):
+    """The one line that begins so."""
+    (found,) = (text for text in lines if text.startswith(start))
+    return found
+
+
+def test_says_what_may_be_skipped_and_what_it_gains_and_costs(told):
+    document, lines = told()
+    selected, dense = document["selected"], document["dense"]
+    assert selected
+    row = next(row for row in document["evaluations"] if row["skip"] == selected)
+    target, draft = document["target"], document["draft"]
+    assert lines[0] == f"words on {target['id']} with draft {draft['method']}"
+    assert line(lines, "Dense: ") == (
+        f"Dense: accept length {dense['accept_length']:.2f} tokens per step, f1 1.000 (4 calibration prompts)."
+    )
+    may = line(lines, "May be skipped: ")
+    assert may.startswith(
+        f"May be skipped: block{'s' * (len(selected) > 1)} {', '.join(map(str, selected))} of 5 ("
+    )
+    assert document["reason"] in may
+    gains = line(lines, "Gains: ")
+    assert f"costs {row['cost_ratio']:.3f} of dense" in gains
+    assert f"{dense['accept_length']:.3f} -> {row['accept_length']:.3f}" in gains
+    speed = row["accept_length"] / row["cost_ratio"] / dense["accept_length"]
+    assert f"{100 * (speed - 1):+.1f}% decoding speed by the cost model" in gains
+    loss = 100 * (row["metric"] / dense["metric"] - 1)
+    assert line(lines, "Costs: ") == (
+        f"Costs: f1 {dense['metric']:.3f} -> {row['metric']:.3f} ({loss:+.1f}%) on the calibration prompts."
+    )
+
+
+def test_says_whether_held_out_confirms_it(told):
+    def verdict(passes):
+        def change(document):
+            point = next(p for p in document["held_out"]["points"] if p["skip"] == document["selected"])
+            point["passes_gate"] = passes
+
+        return change
+
+    document, lines = told(verdict(True))
+    point = next(p for p in document["held_out"]["points"] if p["skip"] == document["selected"])
+    low, high = point["intervals"]["speedup"]
+    confirmed = line(lines, "Held-out ")
+    assert confirmed.startswith("Held-out (4 prompts the search never saw) confirms it: accept length ")
+    assert f"{document['held_out']['dense']['metric']:.3f} -> {point['metric']:.3f}" in confirmed
+    assert confirmed.endswith(
+        f"measured speed-up {point['speedup']:.3f}x (95 % interval {low:.3f} to {high:.3f})."
+    )
+    _, lines = told(verdict(False))
+    assert "does NOT confirm it: do not roll this out" in line(lines, "Held-out ")
+
+
+def test_point_without_a_held_out_check(told):
+    _, lines = told(lambda document: document["held_out"].update(points=[]))
+    assert line(lines, "Held-out") == "Held-out: not checked."
+
+
+def test_nothing_to_skip_says_why(told):
+    _, lines = told(
+        lambda document: document.update(selected=[], reason="dense: no evaluated configuration fits")
+    )
+    assert line(lines, "May be skipped: ") == "May be skipped: nothing (no evaluated configuration fits)."
+    assert not any(text.startswith(("Gains", "Costs", "Held-out")) for text in lines)
+
+
+def test_zero_has_no_relative_change(told):
+    def change(document):
+        document["dense"]["metric"] = 0.0
+
+    _, lines = told(change)
+    assert "f1 0.000 -> " in line(lines, "Costs: ")
+    assert "%" not in line(lines, "Costs: ")
+
+
+def test_notes_are_told(told):
+    _, lines = told(lambda document: document.update(notes=["first", "second"]))
+    assert [text for text in lines if text.startswith("Note: ")] == ["Note: first.", "Note: second."]
+
+
+def test_never_looks_exhaustive_when_it_was_not(told):
+    budget = {"exhaustive": True, "evaluated": 9, "stopped": "all levels done"}
+    _, lines = told(lambda document: document["budget"].update(budget))
+    assert lines[-1] == "Searched: 9 configurations, nothing was cut (all levels done)."
+    _, lines = told(lambda document: document["budget"].update(budget | {"exhaustive": False}))
+    assert lines[-1] == (
+        "Searched: 9 configurations; NOT exhaustive, the bounds cut the search (all levels done)."
+    )
+
+
+def test_no_signal_says_nothing_of_a_search(told):
+    _, lines = told(lambda document: document.update(no_signal=True, selected=[], reason="dense: no signal"))
+    assert not any(text.startswith("Searched") for text in lines)
