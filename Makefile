@@ -15,7 +15,7 @@ setup-gemma: ## Also prepare the second model, Gemma 3 270M
 	@$(PYTHON) scripts/setup.py --gemma
 
 demo: setup ## Profile the demo model and show the domain map
-	@$(VENV_PYTHON) -m skipmap.demo
+	@$(VENV_PYTHON) scripts/demo.py
 
 test: setup ## Run the tests, real demo model included
 	@$(VENV_PYTHON) -m pytest -m "not slow"

@@ -59,7 +59,12 @@ def _profile(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--revision", help="revision of a hub model")
     what.add_argument("--draft", metavar="D", help="draft method (see `skipmap drafts`)")
     what.add_argument(
-        "--draft-param", action="append", default=[], metavar="K=V", help="parameter of the draft, repeatable"
+        "--draft-param",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="K=V",
+        help="parameters of the draft",
     )
     what.add_argument(
         "--domain", metavar="NAME", help="summarization, translation, qa, rag, mmlu, math or your own"
@@ -89,6 +94,12 @@ def _profile(parser: argparse.ArgumentParser) -> None:
     )
     search.add_argument("--max-evaluations", type=int, metavar="N", help="stop after N configurations")
     search.add_argument("--max-seconds", type=float, metavar="S", help="stop after S seconds of evaluation")
+    search.add_argument(
+        "--max-held-out-points",
+        type=int,
+        metavar="N",
+        help="most points checked on held-out prompts (default 4)",
+    )
     search.add_argument("--eps", type=float, help="tolerated relative loss of accept length (default .05)")
     search.add_argument("--tau", type=float, help="tolerated relative loss of the metric (default .05)")
     search.add_argument("--select", metavar="RULE", help="paper, cheapest or fastest (default paper)")

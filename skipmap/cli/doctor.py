@@ -9,23 +9,23 @@ import shutil
 import sys
 from argparse import Namespace
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from skipmap.errors import ModelFailure, SkipmapError
 from skipmap.settings import get_settings
-from skipmap.target.known import locate_known
+from skipmap.target.known import installed_files
 
 LEAST_FREE_BYTES = 2 * 1024**3
 
 
 @dataclass(frozen=True)
 class Check:
-    """One finding; ``advice`` says what to do when it is not ok."""
+    """One finding; ``advice`` says what to do when it is not ok, ``needed`` whether every job needs it."""
 
     name: str
     ok: bool
     found: str
     advice: str = ""
+    needed: bool = True
 
 
 def run(arguments: Namespace) -> int:
@@ -35,10 +35,11 @@ def run(arguments: Namespace) -> int:
         print(json.dumps([asdict(check) for check in checks]))
     else:
         for check in checks:
-            print(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}")
+            mark = "ok  " if check.ok else "FAIL" if check.needed else "note"
+            print(f"{mark} {check.name}: {check.found}")
             if not check.ok:
                 print(f"     {check.advice}")
-    return 0 if all(check.ok for check in checks) else ModelFailure.exit_code
+    return 0 if all(check.ok or not check.needed for check in checks) else ModelFailure.exit_code
 
 
 def _python() -> Check:
@@ -85,9 +86,9 @@ def _cache() -> Check:
 
 def _demo_model() -> Check:
     try:
-        path: Path = locate_known("smollm2-135m-instruct", get_settings().cache)
+        (path,) = installed_files("smollm2-135m-instruct")
     except SkipmapError as error:
-        return Check("demo model", False, "absent", str(error))
+        return Check("demo model", False, "absent", str(error), needed=False)
     return Check("demo model", True, str(path))
 
 

@@ -17,9 +17,8 @@ from skipmap.errors import InvalidInput
 from skipmap.maps.document import skip_for
 from skipmap.profiling.result import read_document
 from skipmap.skipset import SkipSet
-from skipmap.target.loading import ResolvedTarget, end_tokens, load_model, load_tokenizer, resolve_target
-from skipmap.target.model import TargetModel
-from skipmap.target.packed import pack_linears
+from skipmap.target.loaded import load_resolved
+from skipmap.target.loading import ResolvedTarget, load_config, resolve_target
 
 PLAIN = "none"
 
@@ -31,23 +30,14 @@ def run(arguments: Namespace) -> int:
     if arguments.draft != PLAIN:
         check_params(arguments.draft, params)
     resolved = resolve_target(arguments.target)
-    skip = _skip(arguments, resolved)
-    tokenizer = load_tokenizer(resolved)
-    model = load_model(resolved, arguments.dtype, arguments.device)
-    pack_linears(model)
-    target = TargetModel(model)
-    skip.validate(target.num_layers, "--skip")
+    skip = _skip(arguments, resolved).validate(load_config(resolved).num_hidden_layers, "--skip")
     text = _prompt(arguments.prompt)
-    template = get_template("plain" if arguments.raw or not tokenizer.chat_template else "chat")
-
-    def encode(corpus: str) -> list[int]:
-        return list(tokenizer(corpus, add_special_tokens=False)["input_ids"])
-
-    def decode(tokens: list[int]) -> str:
-        return str(tokenizer.decode(tokens, skip_special_tokens=True))
-
-    draft = None if arguments.draft == PLAIN else make_draft(arguments.draft, params, Resources(encode))
-    rule = StopRule(decode, end_tokens(model, tokenizer), arguments.stop, arguments.max_new_tokens)
+    loaded = load_resolved(resolved, arguments.dtype, arguments.device)
+    plain = arguments.raw or not loaded.tokenizer.chat_template
+    prompt = get_template("plain" if plain else "chat").render([text], [], [], loaded.tokenizer)
+    resources = Resources(loaded.encode, loaded.model.num_layers)
+    draft = None if arguments.draft == PLAIN else make_draft(arguments.draft, params, resources)
+    rule = StopRule(loaded.decode, loaded.end_tokens, arguments.stop, arguments.max_new_tokens)
     options = DecodeOptions(
         arguments.max_new_tokens,
         tuple(arguments.stop),
@@ -55,7 +45,7 @@ def run(arguments: Namespace) -> int:
         arguments.seed,
         arguments.prefill,
     )
-    out = generate(target, template.render([text], [], [], tokenizer), skip, draft, rule, options)
+    out = generate(loaded.model, prompt, skip, draft, rule, options)
     if arguments.json:
         print(json.dumps(document(out, skip, arguments.draft), ensure_ascii=False))
     else:
@@ -114,6 +104,9 @@ def _skip(arguments: Namespace, resolved: ResolvedTarget) -> SkipSet:
                 "--map",
                 f"was made for another model ({found['target']['id']}); its fingerprint is not this target's",
             )
+        held_out = found["domains"][arguments.domain]["held_out"]
+        if skip.blocks and not (held_out or {}).get("passes_gate"):
+            print(f"skipmap: held-out prompts do not confirm {skip} for {arguments.domain}", file=sys.stderr)
     return skip
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from pathlib import Path
 
 from skipmap.errors import SkipmapError
 from skipmap.settings import get_settings
 from skipmap.target.families import SUPPORTED
-from skipmap.target.known import KNOWN_TARGETS, locate_known
+from skipmap.target.known import KNOWN_TARGETS, installed_files
 
 
 def run(arguments: Namespace) -> int:
     """List known names with where they are, or how to get them."""
-    cache = get_settings().cache
-    found = {name: _state(name, cache) for name in sorted(KNOWN_TARGETS)}
+    get_settings()  # settings that cannot be used are told here too
+    found = {name: _state(name) for name in sorted(KNOWN_TARGETS)}
     if arguments.json:
         print(json.dumps({"known": found, "architectures": sorted(SUPPORTED.values())}))
         return 0
@@ -27,8 +26,8 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _state(name: str, cache: Path) -> dict[str, str | None]:
+def _state(name: str) -> dict[str, str | None]:
     try:
-        return {"path": str(locate_known(name, cache)), "missing": None}
+        return {"path": str(installed_files(name)[0]), "missing": None}
     except SkipmapError as error:
         return {"path": None, "missing": str(error)}

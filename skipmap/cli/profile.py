@@ -44,6 +44,7 @@ _PLACES = {
     "max_pool": ("search", "max_pool"),
     "max_evaluations": ("search", "max_evaluations"),
     "max_seconds": ("search", "max_seconds"),
+    "max_held_out_points": ("search", "max_held_out_points"),
     "eps": ("search", "eps"),
     "tau": ("search", "tau"),
     "select": ("search", "select"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from skipmap.canonical import digest
 from skipmap.errors import InvalidInput, NotFound
+from skipmap.maps.gain import expected_speedup
 from skipmap.skipset import SkipSet
 
 SCHEMA = "skipmap.map/1"
@@ -78,14 +79,13 @@ def _figures(result: Mapping[str, Any], row: Mapping[str, Any] | None) -> dict[s
     dense = result["dense"]
     chosen = dense if row is None else row
     skip, cost = chosen["skip"], chosen["cost_ratio"]
-    gain = chosen["accept_length"] / dense["accept_length"] if dense["accept_length"] else 1.0
     return {
         "skip": skip,
         "sparsity": len(skip) / result["target"]["num_layers"],
         "accept_length": {"dense": dense["accept_length"], "sparse": chosen["accept_length"]},
         "metric": {"name": result["metric"]["name"], "dense": dense["metric"], "sparse": chosen["metric"]},
         "cost_ratio": cost,
-        "speedup": gain / cost if cost else None,
+        "speedup": expected_speedup(dense["accept_length"], chosen["accept_length"], cost),
         "held_out": _held_out(result, skip),
     }
 

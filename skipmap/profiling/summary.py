@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from skipmap.maps.gain import expected_speedup
+
 
 def summary(document: Mapping[str, Any]) -> list[str]:
     """What may be skipped, what it gains, what it costs, whether held-out confirms it, and what was cut."""
@@ -30,11 +32,12 @@ def summary(document: Mapping[str, Any]) -> list[str]:
 
 def _gain(document: Mapping[str, Any], row: Mapping[str, Any], layers: int) -> list[str]:
     dense, metric = document["dense"], document["metric"]["name"]
-    gain = row["accept_length"] / dense["accept_length"] / row["cost_ratio"] - 1
+    speedup = expected_speedup(dense["accept_length"], row["accept_length"], row["cost_ratio"])
+    gain = "" if speedup is None else f"; {speedup - 1:+.1%} decoding speed by the cost model"
     lines = [
         f"May be skipped: {_blocks(row['skip'])} of {layers} ({document['reason']}).",
         f"Gains: a verification step costs {row['cost_ratio']:.3f} of dense and accepts "
-        f"{_change(dense['accept_length'], row['accept_length'])}; {gain:+.1%} decoding speed by the cost model.",
+        f"{_change(dense['accept_length'], row['accept_length'])}{gain}.",
         f"Costs: {metric} {_change(dense['metric'], row['metric'])} on the calibration prompts.",
     ]
     points, held = document["held_out"]["points"], document["held_out"]["dense"]

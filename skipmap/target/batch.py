@@ -7,8 +7,10 @@ stored once per history), and the rows' own slots. A block that no row runs has 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -70,24 +72,33 @@ class Batch:
     def __post_init__(self) -> None:
         """Allocate zeroed storage: a hidden slot must hold finite numbers."""
         self.used = torch.zeros(self.rows, dtype=torch.long)
-        width = int(self.lengths.max())
-        for block in self.lineage.blocks:
-            store = BlockStore()
-            if block.ran and self.prefix_length:
-                store.prefix = self._segment(len(block.ran), 1, self.prefix_length)
-            if block.running:
-                store.prompts = self._segment(len(block.ran), self.prompts, width)
-                store.slots = self._segment(len(block.running), self.prompts, self.capacity)
-            self.stores.append(store)
-
-    def _segment(self, owners: int, columns: int, slots: int) -> Segment:
+        shapes = [self._shapes(block) for block in self.lineage.blocks]
         g = self.geometry
-        shape = (owners, columns, g.kv_heads, slots, g.head_dim)
-        return Segment(
-            torch.zeros(shape, dtype=g.dtype, device=g.device),
-            torch.zeros(shape, dtype=g.dtype, device=g.device),
-            None,
-        )
+        # One piece of memory: it goes back to the system as a whole, where hundreds of middle-sized ones would stay
+        # behind in the allocator and add up over batches of different widths.
+        sizes = [math.prod(shape) for named in shapes for shape in named.values() for _ in ("keys", "values")]
+        memory = torch.zeros(sum(sizes), dtype=g.dtype, device=g.device)
+        pieces = (memory[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True))
+        for named in shapes:
+            segments = {
+                name: Segment(next(pieces).view(shape), next(pieces).view(shape), None)
+                for name, shape in named.items()
+            }
+            self.stores.append(BlockStore(**segments))
+
+    def _shapes(self, block: BlockLineage) -> dict[str, tuple[int, int, int, int, int]]:
+        """Shape of each segment that a block keeps, [owners, columns, kv_heads, slots, head_dim]."""
+        sizes = {}
+        if block.ran and self.prefix_length:
+            sizes["prefix"] = (len(block.ran), 1, self.prefix_length)
+        if block.running:
+            sizes["prompts"] = (len(block.ran), self.prompts, int(self.lengths.max()))
+            sizes["slots"] = (len(block.running), self.prompts, self.capacity)
+        g = self.geometry
+        return {
+            name: (owners, columns, g.kv_heads, slots, g.head_dim)
+            for name, (owners, columns, slots) in sizes.items()
+        }
 
     @property
     def configurations(self) -> int:

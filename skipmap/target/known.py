@@ -55,17 +55,22 @@ KNOWN_TARGETS = {
 }
 
 
+def installed_files(name: str) -> list[Path]:
+    """Files of a known target's packages, in order; raises NotFound with the install command when one is missing."""
+    target = KNOWN_TARGETS[name]
+    return [_part_path(name, target, module, file) for module, file in target.parts]
+
+
 def locate_known(name: str, cache: Path) -> Path:
     """GGUF file of a known target; pieces are joined once into ``cache``.
 
     Raises NotFound with the install command when a package is missing, ModelFailure when the pieces do not give the
     expected file or the cache cannot be written.
     """
-    target = KNOWN_TARGETS[name]
-    parts = [_part_path(name, target, module, file) for module, file in target.parts]
+    parts = installed_files(name)
     if len(parts) == 1:
         return parts[0]
-    return _joined(name, target, parts, cache)
+    return _joined(name, KNOWN_TARGETS[name], parts, cache)
 
 
 def _part_path(name: str, target: KnownTarget, module: str, file: str) -> Path:

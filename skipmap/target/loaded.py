@@ -49,7 +49,13 @@ def load_target(
     Raises InvalidInput (also for an architecture that cannot run with skipped blocks, before its weights are read),
     NotFound, Refused or ModelFailure.
     """
-    resolved = resolve_target(target_id, revision)
+    return load_resolved(resolve_target(target_id, revision), dtype, device, hook)
+
+
+def load_resolved(
+    resolved: ResolvedTarget, dtype: str = "auto", device: str = "auto", hook: Hook | None = None
+) -> LoadedTarget:
+    """Load a target whose files are known; raises as ``load_target`` does."""
     check_supported(load_config(resolved))
     tokenizer = load_tokenizer(resolved)
     model = load_model(resolved, dtype, device)

@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import Any
 
 from skipmap.errors import InvalidInput
+from skipmap.maps.gain import expected_speedup
 from skipmap.metrics.registry import metric_help
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.report.figures import relative
+from skipmap.profiling.result import SCHEMA
 from skipmap.profiling.search import DENSE, Floors, floors
 from skipmap.skipset import SkipSet
 
-_SCHEMA = "skipmap.result/1"
 _MEASURES = {
     "tokens_per_step": (
         "accept_length",
@@ -70,8 +71,8 @@ class View:
 
     def __init__(self, document: Mapping[str, Any], key: str) -> None:
         """Raises InvalidInput when the document is no result."""
-        if document.get("schema") != _SCHEMA:
-            raise InvalidInput("result", f"schema is {document.get('schema')!r}, not {_SCHEMA!r}")
+        if document.get("schema") != SCHEMA:
+            raise InvalidInput("result", f"schema is {document.get('schema')!r}, not {SCHEMA!r}")
         self.document, self.key = document, key
         self.spec: Mapping[str, Any] = document["spec"]
         self.search: Mapping[str, Any] = self.spec["search"]
@@ -145,9 +146,7 @@ class View:
 
     def gain(self, row: Row) -> float | None:
         """Expected speed-up over dense speculation: accept length ratio over cost ratio."""
-        if row.cost_ratio is None or not row.cost_ratio or not self.dense.accept_length:
-            return None
-        return row.accept_length / self.dense.accept_length / row.cost_ratio
+        return expected_speedup(self.dense.accept_length, row.accept_length, row.cost_ratio)
 
     def accept_change(self, row: Row) -> float | None:
         """Relative change of the accept measure against dense."""
