@@ -146,6 +146,17 @@ def test_map_and_domain_give_the_skip_set(generate, finished):
     assert chosen["token_ids"] == listed["token_ids"]
 
 
+@pytest.mark.parametrize("passes", [True, False])
+def test_map_entry_that_held_out_does_not_confirm_is_told(generate, finished, tmp_path, passes):
+    document = json.loads(finished.map.read_text())
+    document["domains"]["words"] |= {"skip": [1], "held_out": {"passes_gate": passes}}
+    path = tmp_path / "told.json"
+    path.write_text(json.dumps(document))
+    ran = generate("--map", path, "--domain", "words", "--json")
+    assert ran.code == 0
+    assert ran.err == ("" if passes else "skipmap: held-out prompts do not confirm {1} for words\n")
+
+
 def test_map_of_another_model_is_refused(skipmap, save_target, finished):
     other = save_target("qwen3")
     ran = skipmap("generate", "--target", other, "--prompt", "w1", "--map", finished.map, "--domain", "words")
