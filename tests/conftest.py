@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from skipmap.settings import Settings
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
@@ -22,6 +24,11 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 _HF_HOME = tempfile.TemporaryDirectory(prefix="skipmap-hf-", ignore_cleanup_errors=True)
 os.environ["HF_HOME"] = _HF_HOME.name
+# Tests write below a home of their own; only the demo models, which set-up has converted, come from the user's.
+_USER_SETTINGS = Settings()
+_HOME = tempfile.TemporaryDirectory(prefix="skipmap-home-", ignore_cleanup_errors=True)
+os.environ["SKIPMAP_HOME"] = _HOME.name
+os.environ.pop("SKIPMAP_CACHE", None)
 
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,13 +52,19 @@ def extra_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def smollm2_dir() -> Path:
+def user_settings() -> Settings:
+    """The settings outside the tests: where set-up has put the demo models."""
+    return _USER_SETTINGS
+
+
+@pytest.fixture(scope="session")
+def smollm2_dir(user_settings: Settings) -> Path:
     """Directory of the converted demo model; fails when it was not set up."""
     from skipmap.errors import SkipmapError
     from skipmap.target.loading import resolve_target
 
     try:
-        return resolve_target("smollm2-135m-instruct").directory
+        return resolve_target("smollm2-135m-instruct", settings=user_settings).directory
     except SkipmapError as error:
         pytest.fail(f"the demo model is not there ({error}); run 'make setup' first", pytrace=False)
 

@@ -17,7 +17,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from skipmap.cli import main
-from skipmap.settings import get_settings
 
 LAYERS = 6
 QUIET_BLOCKS = (1, 2, 4)
@@ -33,15 +32,6 @@ class Ran(NamedTuple):
     code: int
     out: str
     err: str
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKIPMAP_HOME", str(tmp_path_factory.mktemp("home")))
-        get_settings.cache_clear()
-        yield
-    get_settings.cache_clear()
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -99,7 +100,8 @@ def test_a_reader_that_has_left_is_no_error(capsys, monkeypatch, finished, comma
 
 def test_head_takes_a_line_and_leaves(finished):
     command = (
-        f"{sys.executable} -c 'from skipmap.cli import main; raise SystemExit(main())' show {finished.result}"
+        f"{shlex.quote(sys.executable)} -c 'from skipmap.cli import main; raise SystemExit(main())' "
+        f"show {shlex.quote(str(finished.result))}"
     )
     shell = ["bash", "-c", f"{command} | head -n 1; echo ${{PIPESTATUS[0]}}"]
     ran = subprocess.run(shell, capture_output=True, text=True, check=True)

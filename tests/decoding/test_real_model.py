@@ -13,9 +13,9 @@ from skipmap.target.model import TargetModel
 
 @pytest.mark.model
 def test_real_model_writes_the_same_with_and_without_drafts(
-    smollm2_dir, copy_model, without_blocks, hugging_face_greedy, make_rule
+    smollm2_dir, user_settings, copy_model, without_blocks, hugging_face_greedy, make_rule
 ):
-    resolved = resolve_target("smollm2-135m-instruct")
+    resolved = resolve_target("smollm2-135m-instruct", settings=user_settings)
     model = load_model(resolved, dtype="float32", device="cpu")
     tokenizer = load_tokenizer(resolved)
     target = TargetModel(copy_model(model))

@@ -35,7 +35,6 @@ from skipmap.profiling.run import run_job
 from skipmap.profiling.search import DENSE
 from skipmap.profiling.store import RunFolder
 from skipmap.profiling.subject import Subject
-from skipmap.settings import get_settings
 from skipmap.spec import JobSpec
 from skipmap.target.model import Hook, TargetModel
 
@@ -106,16 +105,6 @@ def save_model(directory: Path, kind: str, **options: Any) -> Path:
     build_model(kind, **options).save_pretrained(directory)
     build_tokenizer().save_pretrained(directory)
     return directory
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep fingerprints and converted models of these tests out of the user's home."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKIPMAP_HOME", str(tmp_path_factory.mktemp("home")))
-        get_settings.cache_clear()
-        yield
-    get_settings.cache_clear()
 
 
 @pytest.fixture(scope="session")

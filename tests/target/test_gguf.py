@@ -315,11 +315,11 @@ def test_demo_model_is_converted_faithfully(smollm2_dir):
 
 @pytest.mark.model
 @pytest.mark.slow
-def test_gemma_is_converted_faithfully():
+def test_gemma_is_converted_faithfully(user_settings):
     missing = [module for module, _ in KNOWN_TARGETS["gemma3-270m"].parts if find_spec(module) is None]
     if missing:
         pytest.skip("Gemma 3 is not set up (make setup-gemma)")
-    found = resolve_target("gemma3-270m")
+    found = resolve_target("gemma3-270m", settings=user_settings)
     model, tokenizer = load_model(found, dtype="float32", device="cpu"), load_tokenizer(found)
     config = model.config
     assert [i for i, kind in enumerate(config.layer_types) if kind == "full_attention"] == [5, 11, 17]

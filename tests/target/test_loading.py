@@ -278,8 +278,8 @@ def test_no_path_and_no_hub_id(settings, name):
 
 
 @pytest.mark.model
-def test_demo_model(smollm2_dir, settings):
-    found = resolve_target("smollm2-135m-instruct")
+def test_demo_model(smollm2_dir, user_settings):
+    found = resolve_target("smollm2-135m-instruct", settings=user_settings)
     assert found.source == "known"
     assert found.directory == smollm2_dir
     model, tokenizer = load_model(found, device="cpu"), load_tokenizer(found)

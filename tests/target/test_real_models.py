@@ -33,9 +33,9 @@ TEXTS = [
         ),
     ],
 )
-def loaded(request: pytest.FixtureRequest, smollm2_dir, copy_model) -> tuple:
+def loaded(request: pytest.FixtureRequest, smollm2_dir, user_settings, copy_model) -> tuple:
     """Plain model, target over the same weights, prompts."""
-    resolved = resolve_target(request.param)
+    resolved = resolve_target(request.param, settings=user_settings)
     model = load_model(resolved, dtype="float32", device="cpu")
     tokenizer = load_tokenizer(resolved)
     return model, TargetModel(copy_model(model)), [tokenizer(text).input_ids for text in TEXTS]
