@@ -12,6 +12,7 @@ from skipmap.maps.document import build_map
 from skipmap.profiling.report import render_report
 from skipmap.profiling.result import read_document
 from skipmap.profiling.store import write_atomically
+from skipmap.profiling.summary import verdict
 
 TARGET = "smollm2-135m-instruct"
 DRAFT = "prompt_lookup"
@@ -24,7 +25,10 @@ def main() -> int:
     """Run the demo; returns an exit code."""
     began = time.monotonic()
     print(f"Target {TARGET}, draft {DRAFT}, sample domains {' and '.join(DOMAINS)}.")
-    print(f"Budget: at most {DEPTH} blocks skipped together, from the {POOL} best single blocks.", flush=True)
+    print(
+        f"Budget: at most {DEPTH} blocks skipped together, from the {POOL} best single blocks. Some minutes on two free cores.",
+        flush=True,
+    )
     results = {domain: FOLDER / f"{domain}.json" for domain in DOMAINS}
     for domain, result in results.items():
         print(flush=True)
@@ -36,6 +40,8 @@ def main() -> int:
     write_atomically(domain_map, json.dumps(build_map(documents, "demo"), indent=2, ensure_ascii=False))
     write_atomically(report, render_report(documents))
     print(f"\nDone in {time.monotonic() - began:.0f} s.")
+    for document in documents:
+        print(f"  {verdict(document)}")
     print(f"Domain map:  {domain_map}")
     print(f"Report:      {report} (plots and sample texts, to open in a browser)")
     print(

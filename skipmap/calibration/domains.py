@@ -66,7 +66,7 @@ def preset(name: str) -> DomainPreset:
     if found is None:
         raise InvalidInput(
             "domain.name",
-            f"no preset {name!r}; presets are {choices(_PRESETS)}; for your own domain give domain.metric",
+            f"no preset {name!r}; presets are {choices(_PRESETS)}; for your own domain give domain.metric (--metric)",
         )
     return found
 

@@ -17,7 +17,7 @@ from skipmap.errors import Interrupted, ModelFailure, SkipmapError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code of the contract and never prints a traceback for foreseen errors."""
+    """Run a command; returns the exit code of ``skipmap.errors`` and never prints a traceback for foreseen errors."""
     from skipmap.cli.arguments import build_parser
 
     arguments = build_parser().parse_args(argv)

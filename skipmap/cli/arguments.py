@@ -137,7 +137,7 @@ def _generate(parser: argparse.ArgumentParser) -> None:
     skip.add_argument("--map", type=Path, metavar="FILE", help="domain map; needs --domain")
     skip.add_argument("--skip", default="", metavar="3,7", help="blocks to skip (default: none)")
     parser.add_argument("--domain", metavar="D", help="domain of the map")
-    parser.add_argument("--draft", default="sam", metavar="D", help="draft method, or none (default sam)")
+    parser.add_argument("--draft", metavar="D", help="draft method, or none (default: the map's, else sam)")
     parser.add_argument(
         "--draft-param", action="append", default=[], metavar="K=V", help="parameter of the draft"
     )

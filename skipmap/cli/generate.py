@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
 
 from skipmap.calibration.templates import get_template
 from skipmap.cli.values import complete, parameters
@@ -21,22 +23,24 @@ from skipmap.target.loaded import load_resolved
 from skipmap.target.loading import ResolvedTarget, load_config, resolve_target
 
 PLAIN = "none"
+DEFAULT = "sam"
 
 
 def run(arguments: Namespace) -> int:
     """Print the answer, or tokens, counts and timings as JSON."""
     _check(arguments)
-    params = parameters(arguments.draft_param)
-    if arguments.draft != PLAIN:
-        check_params(arguments.draft, params)
+    found = None if arguments.map is None else read_document(arguments.map)
+    method, params = _draft(arguments, found)
+    if method != PLAIN:
+        check_params(method, params)
     resolved = resolve_target(arguments.target)
-    skip = _skip(arguments, resolved).validate(load_config(resolved).num_hidden_layers, "--skip")
+    skip = _skip(arguments, found, resolved).validate(load_config(resolved).num_hidden_layers, "--skip")
     text = _prompt(arguments.prompt)
     loaded = load_resolved(resolved, arguments.dtype, arguments.device)
     plain = arguments.raw or not loaded.tokenizer.chat_template
     prompt = get_template("plain" if plain else "chat").render([text], [], [], loaded.tokenizer)
     resources = Resources(loaded.encode, loaded.model.num_layers)
-    draft = None if arguments.draft == PLAIN else make_draft(arguments.draft, params, resources)
+    draft = None if method == PLAIN else make_draft(method, params, resources)
     rule = StopRule(loaded.decode, loaded.end_tokens, arguments.stop, arguments.max_new_tokens)
     options = DecodeOptions(
         arguments.max_new_tokens,
@@ -47,7 +51,7 @@ def run(arguments: Namespace) -> int:
     )
     out = generate(loaded.model, prompt, skip, draft, rule, options)
     if arguments.json:
-        print(json.dumps(document(out, skip, arguments.draft), ensure_ascii=False))
+        print(json.dumps(document(out, skip, method), ensure_ascii=False))
     else:
         print(out.text)
         _tell(out, skip)
@@ -55,7 +59,7 @@ def run(arguments: Namespace) -> int:
 
 
 def document(out: Generation, skip: SkipSet, draft: str) -> dict[str, object]:
-    """The JSON form of an answer (CONTRACT section 5)."""
+    """The JSON form of an answer."""
     return {
         "token_ids": list(out.token_ids),
         "text": out.text,
@@ -83,6 +87,15 @@ def _check(arguments: Namespace) -> None:
         raise InvalidInput("--draft-param", "belongs to a draft method, and --draft is none; leave it out")
 
 
+def _draft(arguments: Namespace, found: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
+    """Draft method and parameters: the given ones, else those that the map was made for, else sam."""
+    given = parameters(arguments.draft_param)
+    if found is None or arguments.draft is not None:
+        return arguments.draft or DEFAULT, given
+    with complete(str(arguments.map)):
+        return str(found["draft"]["method"]), {**found["draft"]["params"], **given}
+
+
 def _prompt(given: str) -> str:
     """The prompt's text, of the command line or of standard input."""
     try:
@@ -93,10 +106,9 @@ def _prompt(given: str) -> str:
     return text
 
 
-def _skip(arguments: Namespace, resolved: ResolvedTarget) -> SkipSet:
-    if arguments.map is None:
+def _skip(arguments: Namespace, found: Mapping[str, Any] | None, resolved: ResolvedTarget) -> SkipSet:
+    if found is None:
         return SkipSet.parse(arguments.skip, "--skip")
-    found = read_document(arguments.map)
     with complete(str(arguments.map)):
         skip = skip_for(found, arguments.domain)
         if found["target"]["fingerprint"] != resolved.fingerprint:

@@ -76,13 +76,24 @@ def _caption(document: Mapping[str, Any]) -> str:
     return f"accept length = tokens emitted per verification step, bonus token included{more}"
 
 
+def _measured(held_out: Mapping[str, Any] | None) -> str:
+    """Held-out speed-up with its interval."""
+    if held_out is None or "speedup" not in held_out:
+        return "-"
+    low, high = held_out["intervals"]["speedup"]
+    return f"{held_out['speedup']:.3f}x ({low:.3f} to {high:.3f})"
+
+
 def _show_map(console: Console, document: Mapping[str, Any]) -> None:
     target, draft = document["target"], document["draft"]
     console.print(
         f"map {document['name']} for {target['id']} ({target['num_layers']} blocks), draft {draft['method']}"
     )
     table = Table()
-    for name in ("domain", "skip", "accept length", "metric", "cost ratio", "speed-up", "held-out"):
+    for name in (
+        *("domain", "skip", "accept length", "metric", "cost ratio"),
+        *("expected speed-up", "held-out speed-up", "held-out"),
+    ):
         table.add_column(name, justify="left" if name in ("domain", "skip", "held-out") else "right")
     for name, entry in sorted(document["domains"].items()):
         held = entry["held_out"]
@@ -94,6 +105,7 @@ def _show_map(console: Console, document: Mapping[str, Any]) -> None:
             f"{entry['metric']['name']} {entry['metric']['dense']:.4f} -> {entry['metric']['sparse']:.4f}",
             "-" if entry["cost_ratio"] is None else f"{entry['cost_ratio']:.3f}",
             "-" if entry["speedup"] is None else f"{entry['speedup']:.3f}x",
+            _measured(held),
             verdict if entry["skip"] else "-",
         )
     console.print(table)

@@ -1,4 +1,4 @@
-"""The domain map ``skipmap.map/1``: what a serving node may skip, per domain (DESIGN section 6)."""
+"""The domain map ``skipmap.map/1``: what a serving node may skip, per domain."""
 
 from __future__ import annotations
 

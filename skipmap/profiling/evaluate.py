@@ -11,7 +11,7 @@ from skipmap.calibration.items import Item
 from skipmap.decoding.greedy import Text, decode_grid
 from skipmap.decoding.options import DecodeOptions, StepCounts
 from skipmap.decoding.speculative import generate, request_seed
-from skipmap.profiling.memory import is_out_of_memory, too_big
+from skipmap.profiling.memory import give_back_freed, is_out_of_memory, too_big
 from skipmap.profiling.records import Evaluation, EvaluatorName, PromptRecord, corpus_metric
 from skipmap.profiling.replay import replay, replayable
 from skipmap.profiling.subject import Subject
@@ -171,6 +171,7 @@ def _replay_tables(
     for chunk in _chunks(subject, skips, items, batch_tokens):
         for table, records in zip(tables, _replay_chunk(subject, skips, chunk), strict=True):
             table.update((record.id, record) for record in records)
+        give_back_freed()
     return [[table[item.id] for item in items] for table in tables]
 
 

@@ -1,4 +1,4 @@
-"""The result document ``skipmap.result/1`` (CONTRACT section 6)."""
+"""The result document ``skipmap.result/1``."""
 
 from __future__ import annotations
 

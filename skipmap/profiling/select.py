@@ -1,4 +1,4 @@
-"""From evaluations and costs to the front and the named operating points (CONTRACT section 2)."""
+"""From evaluations and costs to the front and the named operating points."""
 
 from __future__ import annotations
 

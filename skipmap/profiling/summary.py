@@ -17,7 +17,7 @@ def summary(document: Mapping[str, Any]) -> list[str]:
     lines = [head, "=" * len(head)]
     lines.append(
         f"Dense: accept length {dense['accept_length']:.2f} tokens per step, {metric} {dense['metric']:.3f} "
-        f"({document['data']['n_calibration']} calibration prompts)."
+        f"({_prompts(document)})."
     )
     if not selected:
         lines.append(f"May be skipped: nothing ({document['reason'].removeprefix('dense: ')}).")
@@ -36,16 +36,18 @@ def _gain(document: Mapping[str, Any], row: Mapping[str, Any], layers: int) -> l
     gain = "" if speedup is None else f"; {speedup - 1:+.1%} decoding speed by the cost model"
     lines = [
         f"May be skipped: {_blocks(row['skip'])} of {layers} ({document['reason']}).",
-        f"Gains: a verification step costs {row['cost_ratio']:.3f} of dense and accepts "
+        f"Expected: a verification step costs {row['cost_ratio']:.3f} of dense and accepts "
         f"{_change(dense['accept_length'], row['accept_length'])}{gain}.",
-        f"Costs: {metric} {_change(dense['metric'], row['metric'])} on the calibration prompts.",
+        f"Quality: {metric} {_change(dense['metric'], row['metric'])} on the calibration prompts.",
     ]
     points, held = document["held_out"]["points"], document["held_out"]["dense"]
     point = next((p for p in points if p["skip"] == row["skip"]), None)
     if point is None or held is None:
         return [*lines, "Held-out: not checked."]
     low, high = point["intervals"]["speedup"]
-    verdict = "confirms it" if point["passes_gate"] else "does NOT confirm it: do not roll this out"
+    verdict = "does NOT confirm it: do not roll this out"
+    if point["passes_gate"]:
+        verdict = "confirms it" if low > 1 else "keeps both floors, but shows no sure gain in speed"
     return [
         *lines,
         f"Held-out ({document['data']['n_held_out']} prompts the search never saw) {verdict}: accept length "
@@ -53,6 +55,25 @@ def _gain(document: Mapping[str, Any], row: Mapping[str, Any], layers: int) -> l
         f"{_change(held['metric'], point['metric'])}, measured speed-up {point['speedup']:.3f}x "
         f"(95 % interval {low:.3f} to {high:.3f}).",
     ]
+
+
+def _prompts(document: Mapping[str, Any]) -> str:
+    count = document["data"]["n_calibration"]
+    return f"{count} calibration prompt{'s' * (count != 1)}"
+
+
+def verdict(document: Mapping[str, Any]) -> str:
+    """One line a domain, for a closing list."""
+    domain, selected = document["spec"]["domain"]["name"], document["selected"]
+    if not selected:
+        return f"{domain}: skip nothing"
+    point = next((p for p in document["held_out"]["points"] if p["skip"] == selected), None)
+    if point is None:
+        return f"{domain}: skip {_blocks(selected)}, not checked on held-out prompts"
+    low, high = point["intervals"]["speedup"]
+    kept = "quality and acceptance kept" if point["passes_gate"] else "NOT confirmed"
+    gain = f"measured speed-up {point['speedup']:.2f}x ({low:.2f} to {high:.2f})"
+    return f"{domain}: skip {_blocks(selected)}; held-out prompts: {kept}, {gain}"
 
 
 def _blocks(skip: Sequence[int]) -> str:

@@ -155,6 +155,10 @@ def test_map_entry_that_held_out_does_not_confirm_is_told(generate, finished, tm
     ran = generate("--map", path, "--domain", "words", "--json")
     assert ran.code == 0
     assert ran.err == ("" if passes else "skipmap: held-out prompts do not confirm {1} for words\n")
+    # The draft is the map's unless another one is given.
+    assert json.loads(ran.out)["draft"] == document["draft"]["method"] == "prompt_lookup"
+    other = generate("--map", path, "--domain", "words", "--draft", "sam", "--json")
+    assert json.loads(other.out)["draft"] == "sam"
 
 
 def test_map_of_another_model_is_refused(skipmap, save_target, finished):

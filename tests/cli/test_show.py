@@ -59,6 +59,9 @@ def test_map_as_table(skipmap, finished):
         f"f1 {entry['metric']['dense']:.4f} -> {entry['metric']['sparse']:.4f}",
         f"{entry['cost_ratio']:.3f}",
         f"{entry['speedup']:.3f}x",
+        "{:.3f}x ({:.3f} to {:.3f})".format(
+            entry["held_out"]["speedup"], *entry["held_out"]["intervals"]["speedup"]
+        ),
         "confirmed",
     ]
 

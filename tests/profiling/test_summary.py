@@ -38,22 +38,23 @@ def test_says_what_may_be_skipped_and_what_it_gains_and_costs(told):
         f"May be skipped: block{'s' * (len(selected) > 1)} {', '.join(map(str, selected))} of 5 ("
     )
     assert document["reason"] in may
-    gains = line(lines, "Gains: ")
+    gains = line(lines, "Expected: ")
     assert f"costs {row['cost_ratio']:.3f} of dense" in gains
     assert f"{dense['accept_length']:.3f} -> {row['accept_length']:.3f}" in gains
     speed = row["accept_length"] / row["cost_ratio"] / dense["accept_length"]
     assert f"{100 * (speed - 1):+.1f}% decoding speed by the cost model" in gains
     loss = 100 * (row["metric"] / dense["metric"] - 1)
-    assert line(lines, "Costs: ") == (
-        f"Costs: f1 {dense['metric']:.3f} -> {row['metric']:.3f} ({loss:+.1f}%) on the calibration prompts."
+    assert line(lines, "Quality: ") == (
+        f"Quality: f1 {dense['metric']:.3f} -> {row['metric']:.3f} ({loss:+.1f}%) on the calibration prompts."
     )
 
 
 def test_says_whether_held_out_confirms_it(told):
-    def verdict(passes):
+    def verdict(passes, interval=(1.1, 1.4)):
         def change(document):
             point = next(p for p in document["held_out"]["points"] if p["skip"] == document["selected"])
             point["passes_gate"] = passes
+            point["intervals"]["speedup"] = list(interval)
 
         return change
 
@@ -66,6 +67,8 @@ def test_says_whether_held_out_confirms_it(told):
     assert confirmed.endswith(
         f"measured speed-up {point['speedup']:.3f}x (95 % interval {low:.3f} to {high:.3f})."
     )
+    _, lines = told(verdict(True, (0.9, 1.4)))
+    assert "keeps both floors, but shows no sure gain in speed" in line(lines, "Held-out ")
     _, lines = told(verdict(False))
     assert "does NOT confirm it: do not roll this out" in line(lines, "Held-out ")
 
@@ -80,7 +83,7 @@ def test_nothing_to_skip_says_why(told):
         lambda document: document.update(selected=[], reason="dense: no evaluated configuration fits")
     )
     assert line(lines, "May be skipped: ") == "May be skipped: nothing (no evaluated configuration fits)."
-    assert not any(text.startswith(("Gains", "Costs", "Held-out")) for text in lines)
+    assert not any(text.startswith(("Expected", "Quality", "Held-out")) for text in lines)
 
 
 def test_zero_has_no_relative_change(told):
@@ -88,8 +91,8 @@ def test_zero_has_no_relative_change(told):
         document["dense"]["metric"] = 0.0
 
     _, lines = told(change)
-    assert "f1 0.000 -> " in line(lines, "Costs: ")
-    assert "%" not in line(lines, "Costs: ")
+    assert "f1 0.000 -> " in line(lines, "Quality: ")
+    assert "%" not in line(lines, "Quality: ")
 
 
 def test_notes_are_told(told):
