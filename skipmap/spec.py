@@ -81,6 +81,8 @@ class DecodingSpec(_Section):
 
     max_new_tokens: int | None = Field(default=None, ge=1, le=65536)
     temperature: float = Field(default=0.0, ge=0.0, le=10.0)
+    top_k: int = Field(default=0, ge=0, le=1_000_000)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
     seed: int = 0
     stop: tuple[str, ...] | None = None
     prefill: Literal["sparse", "dense"] = "sparse"

@@ -6,19 +6,31 @@ chosen. A chain is a tree with one path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ROOT = -1
 
 
 @dataclass(frozen=True)
 class TokenTree:
-    """Drafted tokens with their parents (``ROOT`` = -1 for children of the root)."""
+    """Drafted tokens with their parents (``ROOT`` = -1 for children of the root).
+
+    ``drawn_from``: node (or ``ROOT``) -> the draft's distribution [vocabulary] that its children were drawn from, one
+    after the other, without replacement. A node that is not in it has children that the draft chose by a rule.
+    """
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
+    drawn_from: Mapping[int, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse a node that stands before its parent."""
@@ -42,6 +54,11 @@ class TokenTree:
         return all(parent == node - 1 for node, parent in enumerate(self.parents))
 
     @cached_property
+    def depth(self) -> int:
+        """Depth of the deepest node; 0 for an empty tree."""
+        return max(self.depths, default=0)
+
+    @cached_property
     def depths(self) -> tuple[int, ...]:
         """Depth of each node; children of the root have depth 1."""
         depths: list[int] = []
@@ -57,24 +74,25 @@ class TokenTree:
             found.setdefault(parent, []).append(node)
         return {parent: tuple(nodes) for parent, nodes in found.items()}
 
-    def ancestors(self) -> list[list[bool]]:
+    @property
+    def ancestors(self) -> npt.NDArray[np.bool_]:
         """Mask [1 + nodes, 1 + nodes] with the root first: row i sees column j iff j is i or an ancestor of i."""
-        size = len(self) + 1
-        mask = [[False] * size for _ in range(size)]
-        mask[0][0] = True
+        mask = np.eye(len(self) + 1, dtype=np.bool_)
+        mask[:, 0] = True
         for node, parent in enumerate(self.parents):
-            row = mask[parent + 1].copy()
-            row[node + 1] = True
-            mask[node + 1] = row
+            mask[node + 1] |= mask[parent + 1]
         return mask
 
     def truncate(self, depth: int) -> TokenTree:
         """The tree without the nodes deeper than ``depth``."""
-        if not self.tokens or max(self.depths) <= depth:
+        if self.depth <= depth:
             return self
         kept = [node for node in range(len(self)) if self.depths[node] <= depth]
         place = {node: index for index, node in enumerate(kept)} | {ROOT: ROOT}
-        return TokenTree(tuple(self.tokens[n] for n in kept), tuple(place[self.parents[n]] for n in kept))
+        drawn = {place[node]: q for node, q in self.drawn_from.items() if node in place}
+        return TokenTree(
+            tuple(self.tokens[n] for n in kept), tuple(place[self.parents[n]] for n in kept), drawn
+        )
 
 
 def accept_greedy(tree: TokenTree, choices: Sequence[int]) -> tuple[list[int], int]:

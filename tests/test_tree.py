@@ -61,7 +61,7 @@ def test_small_tree_by_hand():
 
 @given(trees())
 def test_depth_and_ancestors_follow_from_the_path(tree):
-    mask = tree.ancestors()
+    mask = tree.ancestors.tolist()
     assert mask[0] == [True] + [False] * len(tree)
     for node in range(len(tree)):
         path = path_to(tree, node)

@@ -67,6 +67,9 @@ def _profile(parser: argparse.ArgumentParser) -> None:
         help="parameters of the draft",
     )
     what.add_argument(
+        "--draft-state", metavar="WHEN", help="prompt: fresh for each (default); run: carried on"
+    )
+    what.add_argument(
         "--domain", metavar="NAME", help="summarization, translation, qa, rag, mmlu, math or your own"
     )
     what.add_argument(
@@ -111,6 +114,11 @@ def _profile(parser: argparse.ArgumentParser) -> None:
     decoding.add_argument(
         "--max-new-tokens", type=int, metavar="N", help="longest answer (default: the domain's)"
     )
+    decoding.add_argument("--temperature", type=float, metavar="T", help="0 (default) is greedy")
+    decoding.add_argument(
+        "--top-k", type=int, metavar="K", help="sample from the K likeliest tokens (0: all)"
+    )
+    decoding.add_argument("--top-p", type=float, metavar="P", help="sample from the likeliest that reach P")
     decoding.add_argument("--prefill", metavar="POLICY", help="sparse (default) or dense prompt")
     decoding.add_argument("--dtype", help="auto (default), float32, bfloat16 or float16")
     decoding.add_argument("--device", help="auto (default), cpu, cuda or cuda:N")
@@ -142,8 +150,14 @@ def _generate(parser: argparse.ArgumentParser) -> None:
         "--draft-param", action="append", default=[], metavar="K=V", help="parameter of the draft"
     )
     parser.add_argument("--max-new-tokens", type=int, default=64, metavar="N")
-    parser.add_argument("--temperature", type=float, default=0.0)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0 (default) is greedy")
+    parser.add_argument(
+        "--top-k", type=int, default=0, metavar="K", help="sample from the K likeliest (0: all)"
+    )
+    parser.add_argument(
+        "--top-p", type=float, default=1.0, metavar="P", help="... whose probability reaches P"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of sampled answers")
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="stop string, repeatable")
     parser.add_argument("--prefill", default="sparse", choices=("sparse", "dense"))
     parser.add_argument("--dtype", default="auto")

@@ -10,6 +10,7 @@ from typing import Any
 
 from skipmap.calibration.templates import get_template
 from skipmap.cli.values import complete, parameters
+from skipmap.decoding.counts import histogram, position_acceptance
 from skipmap.decoding.options import DecodeOptions, Generation
 from skipmap.decoding.speculative import generate
 from skipmap.decoding.stopping import StopRule
@@ -48,6 +49,8 @@ def run(arguments: Namespace) -> int:
         arguments.temperature,
         arguments.seed,
         arguments.prefill,
+        arguments.top_k,
+        arguments.top_p,
     )
     out = generate(loaded.model, prompt, skip, draft, rule, options)
     if arguments.json:
@@ -60,6 +63,8 @@ def run(arguments: Namespace) -> int:
 
 def document(out: Generation, skip: SkipSet, draft: str) -> dict[str, object]:
     """The JSON form of an answer."""
+    accepted, timings = histogram(out.counts.accepted), out.timings
+    assert timings
     return {
         "token_ids": list(out.token_ids),
         "text": out.text,
@@ -70,9 +75,13 @@ def document(out: Generation, skip: SkipSet, draft: str) -> dict[str, object]:
         "accepted_per_step": out.counts.accepted,
         "emitted_per_step": out.counts.emitted,
         "blocks_run_per_step": list(out.blocks_run),
-        "prefill_seconds": out.prefill_seconds,
-        "decode_seconds": out.decode_seconds,
-        "draft_seconds": out.draft_seconds,
+        "scored_per_step": out.counts.scored,
+        "accepted_histogram": list(accepted),
+        "position_acceptance": list(position_acceptance(accepted, histogram(out.counts.proposed))),
+        "prefill_seconds": timings.prefill,
+        "decode_seconds": timings.decode,
+        "draft_seconds": timings.draft,
+        "verify_seconds": timings.verify,
     }
 
 
@@ -81,8 +90,13 @@ def _check(arguments: Namespace) -> None:
         raise InvalidInput("--map", "and --domain belong together; give both or neither")
     if arguments.max_new_tokens < 1:
         raise InvalidInput("--max-new-tokens", f"{arguments.max_new_tokens} is given; give at least 1")
-    if arguments.temperature != 0:
-        raise InvalidInput("--temperature", f"{arguments.temperature} is not supported yet; give 0 (greedy)")
+    for option, value, allowed, holds in (
+        ("--temperature", arguments.temperature, "from 0 to 10", 0 <= arguments.temperature <= 10),
+        ("--top-k", arguments.top_k, "0 (all) or more", arguments.top_k >= 0),
+        ("--top-p", arguments.top_p, "above 0 and at most 1", 0 < arguments.top_p <= 1),
+    ):
+        if not holds:
+            raise InvalidInput(option, f"{value} is given; give a number {allowed}")
     if arguments.draft == PLAIN and arguments.draft_param:
         raise InvalidInput("--draft-param", "belongs to a draft method, and --draft is none; leave it out")
 
@@ -125,7 +139,7 @@ def _skip(arguments: Namespace, found: Mapping[str, Any] | None, resolved: Resol
 def _tell(out: Generation, skip: SkipSet) -> None:
     steps = out.counts.steps
     pace = f", {sum(out.counts.emitted) / steps:.2f} tokens a step" if steps else ""
-    seconds = out.prefill_seconds + out.decode_seconds
+    seconds = out.timings.total if out.timings else 0.0
     print(
         f"skipmap: {len(out.token_ids)} tokens in {seconds:.2f} s, {steps} verification steps{pace}, skipped {skip}",
         file=sys.stderr,

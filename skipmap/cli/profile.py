@@ -30,6 +30,7 @@ _PLACES = {
     "dtype": ("target", "dtype"),
     "device": ("target", "device"),
     "draft": ("draft", "method"),
+    "draft_state": ("draft", "state"),
     "domain": ("domain", "name"),
     "metric": ("domain", "metric"),
     "template": ("domain", "template"),
@@ -50,6 +51,9 @@ _PLACES = {
     "select": ("search", "select"),
     "accept_measure": ("search", "accept_measure"),
     "max_new_tokens": ("decoding", "max_new_tokens"),
+    "temperature": ("decoding", "temperature"),
+    "top_k": ("decoding", "top_k"),
+    "top_p": ("decoding", "top_p"),
     "prefill": ("decoding", "prefill"),
 }
 _REQUIRED = {"target": "--target", "draft": "--draft", "domain": "--domain", "calibration": "--calibration"}

@@ -36,21 +36,29 @@ class Needs:
     """What a draft wants to see of the target after each forward.
 
     ``top_k``: best next tokens of every scored position (0 = none); ``block_inputs``: blocks whose input hidden
-    states it reads; ``final_hidden``: hidden states after the final norm.
+    states it reads; ``final_hidden``: hidden states after the final norm; ``prompt``: whether it wants them for the
+    prompt's tokens as well.
     """
 
     top_k: int = 0
     block_inputs: tuple[int, ...] = ()
     final_hidden: bool = False
+    prompt: bool = False
+
+    @property
+    def hidden(self) -> bool:
+        """Whether anything beyond the tokens is wanted at all."""
+        return bool(self.top_k or self.block_inputs or self.final_hidden)
 
 
 @dataclass(frozen=True)
 class DraftContext:
     """What a draft may look at when it proposes.
 
-    ``tokens``: prompt and everything emitted so far; the last one is the root. ``remaining``: tokens that may still
-    be emitted. ``temperature``: of the target's sampling, 0 for greedy. ``seed``: source of the draft's randomness,
-    a function of (seed, prompt, skip set).
+    ``tokens``: prompt and everything emitted so far (it grows later on: copy what is to be kept); the last one is the
+    root. ``remaining``: tokens that may still be emitted; nodes deeper than that are cut off. ``temperature``: of the
+    target's sampling, 0 for greedy. ``seed``: source of the draft's randomness, a function of (seed, prompt, skip
+    set); the same in every step of a request.
     """
 
     tokens: Sequence[int]
@@ -63,15 +71,21 @@ class DraftContext:
 class StepOutcome:
     """What a forward showed.
 
-    ``tree``: what was scored after the root (empty for the prefill); ``accepted``: nodes of the tree that were
-    accepted; ``emitted``: tokens that the step emitted, bonus included. ``top_tokens`` [scored, top_k] and the hidden
-    states [scored, width] are there when ``needs`` asks for them: after a step row 0 belongs to the root and the
-    others to the tree's nodes, after the prefill the rows are the prompt's tokens.
+    After the prefill ``prompt`` holds its tokens, ``tree`` is empty, and ``emitted`` is the first token. After a step
+    ``prompt`` is empty, ``root`` is the token that the tree hung on, ``tree`` what was scored after it (cut to what
+    could still be emitted), ``accepted`` the nodes that were accepted, ``emitted`` the tokens that the step emitted,
+    bonus included.
+
+    ``top_tokens`` [scored, top_k] (best first) and the hidden states [scored, width] are there when ``needs`` asks for
+    them: after a step row 0 belongs to the root and row 1 + n to node n, after the prefill the rows are the prompt's
+    tokens. A replay knows the rows of the root and of accepted nodes alone; the others hold -1.
     """
 
     tree: TokenTree
     accepted: tuple[int, ...]
     emitted: tuple[int, ...]
+    root: int | None = None
+    prompt: Sequence[int] = ()
     top_tokens: Tensor | None = None
     final_hidden: Tensor | None = None
     block_inputs: Mapping[int, Tensor] = field(default_factory=dict)
@@ -80,15 +94,23 @@ class StepOutcome:
 class DraftMethod(Protocol):
     """A draft method with its parameters bound; holds no request's state itself.
 
-    ``replayable``: its proposals depend on the accepted tokens (and their logits and hidden states) alone, so they
-    can be counted over a finished text. ``lossy``: its acceptance rule changes the target's output.
+    ``lossy``: its acceptance rule changes the target's output. ``remembers``: something outlives a request when state
+    is carried from prompt to prompt.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     params_type: ClassVar[type[DraftParams]]
-    replayable: ClassVar[bool]
     lossy: ClassVar[bool]
+    remembers: ClassVar[bool]
+
+    @property
+    def replayable(self) -> bool:
+        """Whether proposals depend on nothing but the accepted tokens and what the target showed for those.
+
+        Such proposals can be counted over a finished text.
+        """
+        ...
 
     @property
     def needs(self) -> Needs:
@@ -110,8 +132,8 @@ class DraftMethod(Protocol):
         """Sha256 of files that decide the proposals (checkpoints, corpora); None without any."""
         ...
 
-    def fresh(self) -> Any:
-        """State for a new prompt."""
+    def fresh(self, previous: Any = None) -> Any:
+        """State for a new prompt; ``previous`` is that of the last prompt where state is carried on."""
         ...
 
     def propose(self, state: Any, context: DraftContext) -> TokenTree:

@@ -39,8 +39,9 @@ class PromptLookup:
     name: ClassVar[str] = "prompt_lookup"
     summary: ClassVar[str] = "copies what followed an earlier occurrence of the last n-gram"
     params_type: ClassVar[type[DraftParams]] = PromptLookupParams
-    replayable: ClassVar[bool] = True
     lossy: ClassVar[bool] = False
+    remembers: ClassVar[bool] = False
+    replayable: ClassVar[bool] = True
     needs: ClassVar[Needs] = Needs()
     fingerprint: str | None = None
 
@@ -52,7 +53,7 @@ class PromptLookup:
         """Root and drafted tokens."""
         return self.params.num_tokens + 1
 
-    def fresh(self) -> NgramIndex:
+    def fresh(self, previous: Any = None) -> NgramIndex:
         """An empty index; the first proposal reads the prompt."""
         return NgramIndex()
 

@@ -11,11 +11,18 @@ from pydantic import ValidationError
 from skipmap.drafts.base import DraftMethod, DraftParams, Resources
 from skipmap.drafts.prompt_lookup import PromptLookup
 from skipmap.drafts.sam import Sam
+from skipmap.drafts.samd import Samd
+from skipmap.drafts.token_recycling import TokenRecycling
 from skipmap.errors import InvalidInput, choices
 
 ENTRY_POINT_GROUP = "skipmap.drafts"
 
-_BUILT_IN: dict[str, type[Any]] = {"prompt_lookup": PromptLookup, "sam": Sam}
+_BUILT_IN: dict[str, type[Any]] = {
+    "prompt_lookup": PromptLookup,
+    "sam": Sam,
+    "samd": Samd,
+    "token_recycling": TokenRecycling,
+}
 
 
 def draft_names() -> list[str]:

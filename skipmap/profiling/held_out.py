@@ -9,7 +9,7 @@ import numpy as np
 
 from skipmap.calibration.items import Item
 from skipmap.metrics.base import Metric
-from skipmap.profiling.evaluate import answer
+from skipmap.profiling.evaluate import Memory, answer
 from skipmap.profiling.host import this_host
 from skipmap.profiling.intervals import Resampled, change, interval, resample
 from skipmap.profiling.job import Job
@@ -41,7 +41,8 @@ def check(
     """
     skips = [DENSE, *points]
     items = job.data.held_out
-    size = job.spec.search.group_size
+    # Carried draft state must see all prompts in one go.
+    size = len(items) if job.subject.carries_state else job.spec.search.group_size
     rows: dict[SkipSet, list[PromptRecord]] = {skip: [] for skip in skips}
     warm = False
     for start in range(0, len(items), size):
@@ -97,10 +98,11 @@ def _answer_in_turn(
 ) -> dict[SkipSet, list[PromptRecord]]:
     """Dense and points one after the other on each prompt, so that a slow spell of the machine hits all alike."""
     answers: dict[SkipSet, list[PromptRecord]] = {skip: [] for skip in skips}
+    memory: Memory = {}
     for turn, item in enumerate(items):
         shift = turn % len(skips)
         for skip in (*skips[shift:], *skips[:shift]):
-            answers[skip].append(answer(job.subject, skip, item))
+            answers[skip].append(answer(job.subject, skip, item, memory))
     return answers
 
 

@@ -11,7 +11,7 @@ from skipmap.calibration.templates import get_template
 from skipmap.canonical import digest
 from skipmap.decoding.options import DecodeOptions
 from skipmap.drafts.base import Resources
-from skipmap.drafts.registry import check_params, make_draft
+from skipmap.drafts.registry import check_params, draft_type, make_draft
 from skipmap.errors import InvalidInput
 from skipmap.metrics.base import Metric
 from skipmap.metrics.registry import get_metric
@@ -23,7 +23,7 @@ from skipmap.target.loaded import load_target
 from skipmap.target.loading import ResolvedTarget
 from skipmap.target.model import Hook
 
-ENGINE_VERSION = "1"
+ENGINE_VERSION = "2"
 """Changes when stored evaluations of an older engine must not be used any more."""
 
 
@@ -70,13 +70,9 @@ class Job:
 def check_job(spec: JobSpec) -> CheckedSpec:
     """Check everything that needs no model; raises InvalidInput or NotFound for the first problem."""
     check_params(spec.draft.method, spec.draft.params)
-    if spec.draft.state != "prompt":
+    if spec.draft.state == "run" and not draft_type(spec.draft.method).remembers:
         raise InvalidInput(
             "draft.state", f"{spec.draft.method} keeps nothing from one prompt to the next; give 'prompt'"
-        )
-    if spec.decoding.temperature > 0:
-        raise InvalidInput(
-            "decoding.temperature", f"{spec.decoding.temperature} is not supported yet; give 0 (greedy)"
         )
     spec = resolve(spec)
     assert spec.domain.metric and spec.domain.template and spec.domain.shots is not None
@@ -108,7 +104,10 @@ def open_job(checked: CheckedSpec, hook: Hook | None = None) -> Job:
             temperature=spec.decoding.temperature,
             seed=spec.decoding.seed,
             prefill=spec.decoding.prefill,
+            top_k=spec.decoding.top_k,
+            top_p=spec.decoding.top_p,
         ),
+        carries_state=spec.draft.state == "run",
     )
     for item in (*checked.data.calibration, *checked.data.held_out):
         subject.check_length(item)

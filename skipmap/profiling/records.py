@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from skipmap.decoding.counts import Histogram, merge
 from skipmap.errors import ModelFailure
 from skipmap.metrics.base import Metric
 from skipmap.skipset import SkipSet
@@ -19,7 +20,12 @@ AcceptMeasure = Literal["tokens_per_step", "accepted_drafts"]
 
 @dataclass(frozen=True)
 class PromptRecord:
-    """One prompt's counts and metric statistics; ``seconds`` (prefill and decoding) only where it ran live."""
+    """One prompt's counts and metric statistics.
+
+    ``scored``: positions that its steps verified; ``accepted_histogram``: steps that accepted 0, 1, 2, ... drafted
+    tokens; ``proposed_histogram``: steps whose tree was 0, 1, 2, ... deep. ``seconds`` (prefill and decoding) and the
+    parts of it spent drafting and verifying are there only where it ran alone.
+    """
 
     id: str
     steps: int
@@ -29,24 +35,27 @@ class PromptRecord:
     stats: tuple[float, ...]
     text: str
     seconds: float | None = None
+    scored: int = 0
+    accepted_histogram: Histogram = ()
+    proposed_histogram: Histogram = ()
+    draft_seconds: float | None = None
+    verify_seconds: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for documents."""
-        plain: dict[str, Any] = {
-            "id": self.id,
-            "steps": self.steps,
-            "emitted": self.emitted,
-            "accepted": self.accepted,
-            "new_tokens": self.new_tokens,
-            "stats": list(self.stats),
-            "text": self.text,
+        plain = asdict(self)
+        timed = ("seconds", "draft_seconds", "verify_seconds")
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in plain.items()
+            if name not in timed or value is not None
         }
-        return plain if self.seconds is None else plain | {"seconds": self.seconds}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> PromptRecord:
         """Inverse of ``to_json``."""
-        return cls(**data | {"stats": tuple(data["stats"])})
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,21 @@ class Evaluation:
     def accepted_drafts(self) -> float:
         """Accepted draft tokens a step."""
         return sum(p.accepted for p in self.prompts) / self.steps if self.steps else 0.0
+
+    @property
+    def tree_size(self) -> float:
+        """Positions that a verification step scored on average, root included."""
+        return sum(p.scored for p in self.prompts) / self.steps if self.steps else 0.0
+
+    @property
+    def accepted_histogram(self) -> Histogram:
+        """Verification steps that accepted 0, 1, 2, ... drafted tokens."""
+        return merge([p.accepted_histogram for p in self.prompts])
+
+    @property
+    def proposed_histogram(self) -> Histogram:
+        """Verification steps whose draft was 0, 1, 2, ... tokens deep."""
+        return merge([p.proposed_histogram for p in self.prompts])
 
     @property
     def idle_prompts(self) -> int:

@@ -13,9 +13,10 @@ from skipmap import __version__
 from skipmap.canonical import digest
 from skipmap.errors import InvalidInput, NotFound
 from skipmap.maps.document import SCHEMA as MAP_SCHEMA
-from skipmap.profiling.evaluate import batches, storage_of
+from skipmap.profiling.evaluate import evaluator_for
 from skipmap.profiling.held_out import HeldOutPoint, tokens_per_second
 from skipmap.profiling.job import describe_draft
+from skipmap.profiling.plan import chunks
 from skipmap.profiling.records import Evaluation
 from skipmap.profiling.run import Findings
 from skipmap.profiling.search import DENSE
@@ -185,6 +186,9 @@ def _row(findings: Findings, evaluation: Evaluation) -> dict[str, Any]:
         "accept_length": evaluation.accept_length,
         "accepted_drafts": evaluation.accepted_drafts,
         "steps": evaluation.steps,
+        "tree_size": evaluation.tree_size,
+        "accepted_histogram": list(evaluation.accepted_histogram),
+        "proposed_histogram": list(evaluation.proposed_histogram),
         "idle_prompts": evaluation.idle_prompts,
         "metric": evaluation.metric,
         "cost_ratio": findings.cost.ratio(skip) if findings.cost else None,
@@ -202,6 +206,11 @@ def _held_out_row(evaluation: Evaluation) -> dict[str, Any]:
         "accepted_drafts": evaluation.accepted_drafts,
         "metric": evaluation.metric,
         "tokens_per_second": tokens_per_second(evaluation),
+        "draft_seconds": sum(p.draft_seconds or 0.0 for p in evaluation.prompts),
+        "verify_seconds": sum(p.verify_seconds or 0.0 for p in evaluation.prompts),
+        "steps": evaluation.steps,
+        "accepted_histogram": list(evaluation.accepted_histogram),
+        "proposed_histogram": list(evaluation.proposed_histogram),
         "per_prompt": [prompt.to_json() for prompt in evaluation.prompts],
     }
 
@@ -245,16 +254,14 @@ def _reason(findings: Findings) -> str:
 def _batch_plan(findings: Findings) -> dict[str, Any]:
     """How many prompts share a batch in the first group of single blocks, from spec and prompt lengths alone."""
     job, search = findings.job, findings.job.spec.search
-    lengths = [len(job.subject.prompt(item)) for item in job.data.calibration]
-    layers = job.subject.target.num_layers
-    group = [SkipSet((block,)) for block in range(min(search.group_size, layers))]
-    storage = storage_of(group, layers, job.subject.options)
-    plan = batches(lengths, storage, job.subject.options.max_new_tokens, search.batch_tokens)
+    items = job.data.calibration
+    group = [SkipSet((block,)) for block in range(min(search.group_size, job.subject.target.num_layers))]
+    plan = chunks(job.subject, group, items, search.batch_tokens, evaluator_for(job.subject))
     return {
         "group_size": search.group_size,
         "batch_tokens": search.batch_tokens,
         "prompts_per_batch": [len(chunk) for chunk in plan],
-        "prompt_tokens": sorted(lengths),
+        "prompt_tokens": sorted(len(job.subject.prompt(item)) for item in items),
     }
 
 

@@ -167,7 +167,7 @@ def _measure_and_check(findings: Findings, folder: RunFolder, listener: Listener
     job, spec = findings.job, findings.job.spec.search
     began = time.perf_counter()
     listener(Phase("measuring the cost of verification steps"))
-    findings.cost = _cost(job, folder)
+    findings.cost = _cost(job, folder, findings.rows[DENSE])
     feasible = {
         skip: Score(findings.rows[skip].accept_length, findings.rows[skip].metric)
         for skip in findings.outcome.feasible
@@ -177,7 +177,7 @@ def _measure_and_check(findings: Findings, folder: RunFolder, listener: Listener
     points = _points(findings)
     points, findings.points_left_out = points[: spec.max_held_out_points], points[spec.max_held_out_points :]
     if points:
-        findings.cost = _with_finalists(job, folder, findings.cost, points)
+        findings.cost = _with_finalists(findings, folder, findings.cost, points)
     findings.timings["cost_seconds"] = time.perf_counter() - began
     if findings.points_left_out:
         listed = ", ".join(map(str, findings.points_left_out))
@@ -200,9 +200,9 @@ def _points(findings: Findings) -> list[SkipSet]:
     return [skip for skip in dict.fromkeys(ordered) if skip != DENSE]
 
 
-def _cost(job: Job, folder: RunFolder) -> CostModel:
+def _cost(job: Job, folder: RunFolder, dense: Evaluation) -> CostModel:
     """Cost model of this host, measured once a run folder."""
-    prompt, tree_size = _step_shape(job)
+    prompt, tree_size = _step_shape(job, dense)
     what = {
         "tree_size": tree_size,
         "context_length": len(prompt),
@@ -216,9 +216,12 @@ def _cost(job: Job, folder: RunFolder) -> CostModel:
     return model
 
 
-def _with_finalists(job: Job, folder: RunFolder, cost: CostModel, points: list[SkipSet]) -> CostModel:
+def _with_finalists(
+    findings: Findings, folder: RunFolder, cost: CostModel, points: list[SkipSet]
+) -> CostModel:
     """The model with the points' own measured ratios, which a fit over a few sizes may hide."""
-    prompt, tree_size = _step_shape(job)
+    job = findings.job
+    prompt, tree_size = _step_shape(job, findings.rows[DENSE])
     what = {"points": [s.to_list() for s in points], "host": this_host(job.subject.target.device)}
     stored = folder.load_document("finalists", what)
     if stored is None:
@@ -228,10 +231,12 @@ def _with_finalists(job: Job, folder: RunFolder, cost: CostModel, points: list[S
     return replace(cost, finalists=stored["ratios"])
 
 
-def _step_shape(job: Job) -> tuple[list[int], int]:
-    """Where cost is measured: the median prompt with half an answer behind it, and the draft's tree size."""
+def _step_shape(job: Job, dense: Evaluation) -> tuple[list[int], int]:
+    """Where cost is measured: the median prompt with half an answer behind it, and the trees' mean size.
+
+    Seconds grow evenly with the positions of a step, so steps of mean size cost what steps cost on average.
+    """
     middle = sorted(job.data.calibration, key=lambda item: (len(job.subject.prompt(item)), item.id))
     prompt = job.subject.prompt(middle[len(middle) // 2])
     limit = job.subject.options.max_new_tokens
-    # A step never scores more positions than an answer has left.
-    return prompt + [prompt[-1]] * (limit // 2), min(job.subject.draft.tree_size, limit)
+    return prompt + [prompt[-1]] * (limit // 2), max(1, round(dense.tree_size))

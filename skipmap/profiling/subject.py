@@ -30,6 +30,8 @@ class Subject:
     metric: Metric
     draft: DraftMethod
     options: DecodeOptions
+    carries_state: bool = False
+    """Whether the draft's state outlives a prompt (``draft.state: run``)."""
     _first_prompts: dict[str, list[int]] = field(default_factory=dict, repr=False, compare=False)
 
     @property

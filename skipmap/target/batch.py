@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from skipmap.skipset import SkipSet
-from skipmap.target.attention import HIDDEN, Segment
-from skipmap.target.families import FULL
-from skipmap.target.lineage import BlockLineage, Lineage, Run, trace
+from skipmap.target.attention import Segment
+from skipmap.target.lineage import BlockLineage, Lineage, trace
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class BlockStore:
     slots: Segment | None = None
 
 
-Place = tuple[Tensor | None, Tensor | None]
-"""Which of the rows of a step run a block, and where they lie on its grid; None where it is simply all."""
+Place = tuple[Tensor | None, Tensor, bool]
+"""Which of the rows of a step run a block (None: all), where they lie on its grid, and whether they fill it (CPU)."""
 
 
 @dataclass
@@ -62,10 +61,10 @@ class Batch:
     """Committed slots of each row, [rows] (CPU)."""
     logits: Tensor = field(init=False)
     """Next-token logits after the prompts, [configurations, prompts, vocabulary]."""
-    prompt_hidden: Tensor | None = field(init=False, default=None)
-    """Final hidden states of the prompt [tokens, width], of a single row and when asked for."""
-    prompt_block_inputs: dict[int, Tensor] = field(init=False, default_factory=dict)
-    """Inputs of asked blocks over the prompt, [tokens, width] each."""
+    prompt_hidden: list[Tensor] = field(init=False, default_factory=list)
+    """Where asked for, final hidden states of each prompt, [histories, tokens, width]."""
+    prompt_block_inputs: dict[int, list[Tensor]] = field(init=False, default_factory=dict)
+    """Inputs of asked blocks over each prompt, [histories before the block, tokens, width]."""
     _rows: Tensor | None = field(init=False, default=None)
     _places: dict[tuple[int, ...], Place] = field(init=False, default_factory=dict)
 
@@ -127,6 +126,23 @@ class Batch:
         segments = [s for b in self.stores for s in (b.prefix, b.prompts, b.slots) if s is not None]
         return sum(2 * s.keys.numel() * s.keys.element_size() for s in segments)
 
+    def prompt_length(self, row: int) -> int:
+        """Tokens of a row's prompt."""
+        return int(self.base[row])
+
+    def prompt_hidden_of(self, row: int) -> Tensor:
+        """Final hidden states of a row's prompt, [tokens, width]; they must have been kept."""
+        config, prompt = divmod(row, self.prompts)
+        return self.prompt_hidden[prompt][self.lineage.final[config], : self.prompt_length(row)]
+
+    def prompt_block_inputs_of(self, row: int) -> dict[int, Tensor]:
+        """Inputs of captured blocks over a row's prompt, [tokens, width] each."""
+        config, prompt = divmod(row, self.prompts)
+        return {
+            block: states[prompt][self.lineage.blocks[block].entering[config], : self.prompt_length(row)]
+            for block, states in self.prompt_block_inputs.items()
+        }
+
     def places_of(self, rows: Tensor) -> dict[tuple[int, ...], Place]:
         """What was worked out for these rows, kept while steps are given the same tensor."""
         if rows is not self._rows:
@@ -169,22 +185,36 @@ class Batch:
         self.used[rows] += count
 
     @torch.inference_mode()
-    def commit_path(self, row: int, nodes: Sequence[int]) -> None:
-        """Keep the root and the accepted tree nodes of one row and close the gaps between them.
+    def commit_paths(self, rows: Tensor, paths: Sequence[Sequence[int]]) -> None:
+        """Keep the root and the accepted tree nodes of ``rows`` and close the gaps between them.
 
-        ``nodes``: indices into the row's last token tree, in path order.
+        ``paths``: for each row the accepted nodes, as indices into its last token tree, in path order.
         """
-        start = int(self.used[row])
-        kept = [start + 1 + node for node in nodes]
-        wanted = list(range(start + 1, start + 1 + len(nodes)))
-        if kept != wanted:
-            config, prompt = divmod(row, self.prompts)
-            for block, store in zip(self.lineage.blocks, self.stores, strict=True):
-                if config in block.running and store.slots is not None:
-                    own = block.running.index(config)
-                    for tensor in (store.slots.keys, store.slots.values):
-                        tensor[own, prompt, :, wanted] = tensor[own, prompt, :, kept]
-        self.used[row] += 1 + len(nodes)
+        first = (self.used[rows] + 1).tolist()
+        moves = [
+            (row, start + node, start + place)
+            for row, start, path in zip(rows.tolist(), first, paths, strict=True)
+            for place, node in enumerate(path)
+            if node != place
+        ]
+        if moves:
+            self._move(*torch.tensor(moves).T)
+        self.used[rows] += torch.tensor([1 + len(path) for path in paths])
+
+    def _move(self, rows: Tensor, sources: Tensor, targets: Tensor) -> None:
+        """Copy single slots within their rows, in every block that the rows run."""
+        config, prompt = rows // self.prompts, rows % self.prompts
+        for block, store in zip(self.lineage.blocks, self.stores, strict=True):
+            if store.slots is None:
+                continue
+            local = torch.full((self.configurations,), -1)
+            local[list(block.running)] = torch.arange(len(block.running))
+            own = local[config]
+            there = own >= 0
+            place = own[there] * self.prompts + prompt[there]
+            for tensor in (store.slots.keys, store.slots.values):
+                flat = tensor.flatten(0, 1)
+                flat[place, :, targets[there]] = flat[place, :, sources[there]]
 
 
 def _copy(old: Segment | None, new: Segment | None, owners: list[int], columns: list[int]) -> None:
@@ -193,73 +223,3 @@ def _copy(old: Segment | None, new: Segment | None, owners: list[int], columns: 
         return
     for source, target in ((old.keys, new.keys), (old.values, new.values)):
         target[:, 0] = source[owners, columns, :, : target.shape[3]]
-
-
-@dataclass(frozen=True)
-class Visibility:
-    """Additive masks of one forward for one attention type, on the full grid; None = all visible."""
-
-    prefix: Tensor | None
-    prompts: Tensor | None
-    slots: Tensor | None
-
-
-def visibility(
-    batch: Batch, positions: Tensor, slot_positions: Tensor, seen: Tensor | None, block_type: str
-) -> Visibility:
-    """Masks of a step.
-
-    ``positions`` [rows, queries]; ``slot_positions`` [rows, slots in use]; ``seen`` [rows, queries, slots in use]
-    (bool) or None when every slot in use is visible. A sliding window hides by position, never by slot.
-    """
-    window = None if block_type == FULL else batch.geometry.window
-    if window is not None and int(positions.max()) < window:
-        window = None
-    c, p = batch.configurations, batch.prompts
-    width = int(batch.lengths.max())
-    slots = torch.arange(width)
-    prompt_seen = (slots < batch.lengths[..., None])[:, :, None, :]
-    prefix_seen = None
-    if window is not None:
-        grid = positions.view(c, p, -1)
-        prompt_seen = prompt_seen & (slots + batch.prefix_length > grid[..., None] - window)
-        if batch.prefix_length:
-            prefix_seen = torch.arange(batch.prefix_length) > grid[..., None] - window
-        near = slot_positions[:, None, :] > positions[:, :, None] - window
-        seen = near if seen is None else seen & near
-    return Visibility(
-        _additive(prefix_seen, batch),
-        _additive(prompt_seen, batch),
-        None if seen is None else _additive(seen.view(c, p, *seen.shape[1:]), batch),
-    )
-
-
-def _additive(seen: Tensor | None, batch: Batch) -> Tensor | None:
-    if seen is None or bool(seen.all()):
-        return None
-    return torch.zeros(seen.shape).masked_fill_(~seen, HIDDEN).to(batch.geometry.device)
-
-
-def parts(
-    store: BlockStore, block: BlockLineage, masks: Visibility, in_use: int, total: int
-) -> list[tuple[Segment, Sequence[Run]]]:
-    """Segments of one block with this step's masks, cut to the slots in use.
-
-    ``total``: number of configurations in the batch; masks that differ by configuration are narrowed to the running
-    ones.
-    """
-    assert store.slots is not None and store.prompts is not None
-    own = (Run(0, len(block.running), 0, 1),)
-    found: list[tuple[Segment, Sequence[Run]]] = []
-    if store.prefix is not None:
-        found.append((_masked(store.prefix, masks.prefix, block, total), block.runs))
-    found.append((_masked(store.prompts, masks.prompts, block, total), block.runs))
-    slots = Segment(store.slots.keys[:, :, :, :in_use], store.slots.values[:, :, :, :in_use], None)
-    found.append((_masked(slots, masks.slots, block, total), own))
-    return found
-
-
-def _masked(segment: Segment, bias: Tensor | None, block: BlockLineage, total: int) -> Segment:
-    if bias is not None and bias.shape[0] != 1 and len(block.running) != total:
-        bias = bias[list(block.running)]
-    return Segment(segment.keys, segment.values, bias)

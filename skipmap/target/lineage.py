@@ -38,11 +38,13 @@ class Run:
 class BlockLineage:
     """What a prefill does at one block and who owns its keys and values.
 
-    ``source`` [new histories]: the history before the block that each history after it comes from. ``ran``: the
-    new histories that the block produced; the others bypassed it. ``running``: configurations whose decoding runs
-    the block. ``runs``: how the stored histories map to them.
+    ``entering`` [configurations]: the history before the block that each configuration has. ``source`` [new
+    histories]: the history before the block that each history after it comes from. ``ran``: the new histories that
+    the block produced; the others bypassed it. ``running``: configurations whose decoding runs the block. ``runs``:
+    how the stored histories map to them.
     """
 
+    entering: tuple[int, ...]
     source: tuple[int, ...]
     ran: tuple[int, ...]
     running: tuple[int, ...]
@@ -81,11 +83,12 @@ def trace(skips: Sequence[SkipSet], num_layers: int, *, shared: bool, dense_pref
     blocks = []
     for block in range(num_layers):
         running = tuple(c for c in range(count) if block not in skips[c])
+        entering = _by_config(histories, count)
         if dense_prefill:
             source = tuple(range(len(histories)))
             owned = [tuple(c for c in running if start <= c < stop) for start, stop in histories]
             # A block that no configuration runs is still computed for the prompt, but nothing of it is kept.
-            blocks.append(BlockLineage(source, source, running, _runs(owned, running)))
+            blocks.append(BlockLineage(entering, source, source, running, _runs(owned, running)))
             continue
         split = [
             (parent, start, stop)
@@ -94,12 +97,18 @@ def trace(skips: Sequence[SkipSet], num_layers: int, *, shared: bool, dense_pref
         ]
         ran = tuple(i for i, (_, start, _stop) in enumerate(split) if block not in skips[start])
         owned = [tuple(range(split[i][1], split[i][2])) for i in ran]
-        blocks.append(BlockLineage(tuple(p for p, _, _ in split), ran, running, _runs(owned, running)))
+        source = tuple(p for p, _, _ in split)
+        blocks.append(BlockLineage(entering, source, ran, running, _runs(owned, running)))
         histories = [(start, stop) for _, start, stop in split]
-    final = [0] * count
+    return Lineage(tuple(blocks), _by_config(histories, count), initial)
+
+
+def _by_config(histories: Sequence[tuple[int, int]], count: int) -> tuple[int, ...]:
+    """History of each configuration."""
+    found = [0] * count
     for history, (start, stop) in enumerate(histories):
-        final[start:stop] = [history] * (stop - start)
-    return Lineage(tuple(blocks), tuple(final), initial)
+        found[start:stop] = [history] * (stop - start)
+    return tuple(found)
 
 
 def _split(skips: Sequence[SkipSet], block: int, start: int, stop: int) -> list[tuple[int, int]]:

@@ -12,12 +12,15 @@ from transformers import PreTrainedModel
 
 from skipmap.errors import InvalidInput
 from skipmap.skipset import SkipSet
-from skipmap.target.batch import Batch, Geometry, visibility
+from skipmap.target.batch import Batch, Geometry
 from skipmap.target.families import SLIDING, check_supported
 from skipmap.target.lineage import trace
+from skipmap.target.masks import step_masks
 from skipmap.target.passes import ATTENTION_NAME, PASS_KEY, Bypass, PrefillPass, StepPass
 
 PrefillPolicy = Literal["sparse", "dense"]
+Prompts = Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]]
+"""Token ids of each prompt, the same for all configurations or for each its own."""
 
 MIN_SHARED_PREFIX_TOKENS = 16
 PREFILL_TOKENS_PER_FORWARD = {"cpu": 512, "cuda": 16384}
@@ -39,7 +42,10 @@ Hook = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class StepOutput:
-    """Hidden states of a step after the final norm, [n, positions, width], and of asked block inputs."""
+    """Hidden states of a step after the final norm and of asked block inputs.
+
+    [n, t, width]; of rows with unequal counts the real positions alone, row after row, [1, positions, width].
+    """
 
     hidden: Tensor
     block_inputs: dict[int, Tensor]
@@ -93,7 +99,7 @@ class TargetModel:
     def prefill(
         self,
         skips: Sequence[SkipSet],
-        prompts: Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]],
+        prompts: Prompts,
         *,
         slots: int,
         policy: PrefillPolicy = "sparse",
@@ -104,19 +110,18 @@ class TargetModel:
 
         ``skips``: configurations in ascending order. ``prompts``: token ids of each prompt, [prompts][tokens], the
         same for all configurations; or [configurations][prompts][tokens]. ``slots``: new positions to keep room for,
-        tree nodes included. Rows with equal history are computed once. The batch carries the next-token logits and,
-        for a single row, the prompt's inputs of the ``capture`` blocks and, with ``keep_hidden``, its final hidden
-        states.
+        tree nodes included. Rows with equal history are computed once. The batch carries the next-token logits, the
+        prompts' inputs of the ``capture`` blocks and, with ``keep_hidden``, their final hidden states.
 
         Raises InvalidInput for a skip set out of range, an empty prompt or one longer than the context.
         """
         skips = tuple(s.validate(self.num_layers) for s in skips)
         if list(skips) != sorted(skips):
             raise ValueError("configurations must stand in ascending order")
-        shared = not prompts or not prompts[0] or isinstance(prompts[0][0], int)
-        table = cast("list[list[list[int]]]", [prompts] if shared else prompts)
+        table, shared = prompt_table(prompts)
         lengths = torch.tensor([[self._check_prompt(p) for p in row] for row in table])
-        common = _common_prefix(table[0]) if shared else 0
+        keeping = bool(capture) or keep_hidden
+        common = _common_prefix(table[0]) if shared and not keeping else 0
         batch = Batch(
             skips=skips,
             lineage=trace(skips, self.num_layers, shared=shared, dense_prefill=policy == "dense"),
@@ -125,8 +130,6 @@ class TargetModel:
             lengths=lengths - common,
             capacity=slots,
         )
-        if (capture or keep_hidden) and batch.rows != 1:
-            raise ValueError("hidden states of the prompt are kept for a single row only")
         if common:
             self._prefill_columns(batch, slice(0, 1), [[table[0][0][:common]]], prefix=True)
         rest = [[p[common:] for p in row] for row in table]
@@ -138,8 +141,10 @@ class TargetModel:
             hidden, current = self._prefill_columns(batch, columns, rest, prefix=False, capture=capture)
             final.append(self._last_positions(hidden, batch.lengths[:, columns]))
             if keep_hidden:
-                batch.prompt_hidden = hidden[0, 0]
-            batch.prompt_block_inputs = {block: x[0] for block, x in current.captured.items()}
+                batch.prompt_hidden.extend(hidden.unbind(1))
+            for block, entering in current.captured.items():
+                states = entering.view(-1, *hidden.shape[1:]).unbind(1)
+                batch.prompt_block_inputs.setdefault(block, []).extend(states)
         batch.logits = self.logits(torch.cat(final, dim=1))[list(batch.lineage.final)]
         for line, store in zip(batch.lineage.blocks, batch.stores, strict=True):
             if not line.running:
@@ -187,65 +192,37 @@ class TargetModel:
         tokens: Tensor,
         *,
         rows: Tensor | None = None,
+        counts: Tensor | None = None,
         depths: Tensor | None = None,
         ancestors: Tensor | None = None,
         capture: frozenset[int] = frozenset(),
     ) -> StepOutput:
-        """Run new tokens of some rows; nothing is committed (see ``Batch.commit`` and ``commit_path``).
+        """Run new tokens of some rows; nothing is committed (see ``Batch.commit`` and ``commit_paths``).
 
-        ``tokens`` [n, t]; ``rows`` [n] ascending (all by default). For token trees ``depths`` [n, t] counts from the
-        root (0) and ``ancestors`` [n, t, t] (bool) says which new tokens each one sees; by default the tokens are a
-        chain. All masks are on the CPU. ``capture``: blocks whose input is wanted.
+        ``tokens`` [n, t]; ``rows`` [n] ascending (all by default); ``counts`` [n]: how many of a row's tokens are
+        real (all by default), the padding behind them costs next to nothing. For token trees ``depths`` [n, t] counts
+        from the root (0) and ``ancestors`` [n, t, t] (bool) says which new tokens each one sees; by default the tokens
+        are a chain. All masks are on the CPU. ``capture``: blocks whose input is wanted.
         """
         n, t = tokens.shape
         rows = torch.arange(batch.rows) if rows is None else rows
+        counts = torch.full((n,), t) if counts is None else counts
         used = batch.used[rows]
-        in_use = int(used.max()) + t
+        in_use = int((used + counts).max())
         if in_use > batch.capacity:
             raise ValueError(f"{in_use} slots needed, {batch.capacity} allocated")
-        steps = torch.arange(t)
-        depths = steps.expand(n, t) if depths is None else depths
+        depths = torch.arange(t).expand(n, t) if depths is None else depths
         positions = batch.base[rows][:, None] + used[:, None] + depths
-        slots = used[:, None] + steps
-        masks = self._masks(batch, rows, positions, used, in_use, depths, ancestors)
-        current = StepPass(batch, rows, slots.to(self.device), in_use, masks, self.block_calls, capture)
+        masks = step_masks(batch, rows, positions, in_use, ancestors)
+        slots = used[:, None] + torch.arange(t)
+        real = None
+        if int(counts.min()) < t:
+            real = (torch.arange(t) < counts[:, None]).flatten().nonzero()[:, 0]
+            tokens, positions = tokens.flatten()[real][None], positions.flatten()[real][None]
+        current = StepPass(batch, rows, slots, real, in_use, masks, self.block_calls, capture)
         hidden = self._run(tokens.to(self.device), positions.to(self.device), current)
-        self._report("step", n, n * t)
+        self._report("step", n, tokens.numel())
         return StepOutput(hidden, current.captured, tuple(current.ran))
-
-    def _masks(
-        self,
-        batch: Batch,
-        rows: Tensor,
-        positions: Tensor,
-        used: Tensor,
-        in_use: int,
-        depths: Tensor,
-        ancestors: Tensor | None,
-    ) -> dict[str, Any]:
-        n, t = depths.shape
-        seen = None
-        if t > 1 or in_use > int(used.min()) + 1:
-            among = (
-                torch.ones(t, t, dtype=torch.bool).tril().expand(n, t, t) if ancestors is None else ancestors
-            )
-            partly = (torch.arange(in_use) < used[:, None])[:, None, :].repeat(1, t, 1)
-            window = used[:, None, None] + torch.arange(t)
-            partly.scatter_(2, window.expand(n, t, t), among)
-            # Rows that sit this step out must see something, or their (unused) softmax would divide by zero.
-            seen = torch.ones(batch.rows, t, in_use, dtype=torch.bool)
-            seen[rows] = partly
-        base = batch.base[:, None]
-        slot_positions = base + torch.arange(in_use)
-        full_positions = (base + batch.used[:, None]).repeat(1, t)
-        full_positions[rows] = positions
-        if ancestors is not None and self.geometry.window is not None:
-            own = slot_positions[rows]
-            slot_positions[rows] = own.scatter(1, used[:, None] + torch.arange(t), positions)
-        return {
-            kind: visibility(batch, full_positions, slot_positions, seen, kind)
-            for kind in set(self.block_types)
-        }
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Next-token logits [.., vocabulary] of final hidden states [.., width]."""
@@ -269,6 +246,12 @@ class TargetModel:
     def _report(self, kind: Literal["prefill", "step"], rows: int, tokens: int) -> None:
         if self.hook is not None:
             self.hook(Progress(kind, rows, tokens))
+
+
+def prompt_table(prompts: Prompts) -> tuple[Sequence[Sequence[Sequence[int]]], bool]:
+    """Prompts as [configurations][prompts][tokens], and whether one row stands for all configurations."""
+    shared = not prompts or not prompts[0] or isinstance(prompts[0][0], int)
+    return cast("Sequence[Sequence[Sequence[int]]]", [prompts] if shared else prompts), shared
 
 
 def check_context(prompt_tokens: int, new_tokens: int, context_length: int, field: str = "prompt") -> int:

@@ -65,7 +65,7 @@ def test_equals_greedy_generation_of_the_pruned_model(generate, greedy, target, 
         assert (answer["skip"], answer["draft"], answer["finish"]) == (blocks, draft, "length")
 
 
-def test_json_has_the_contracts_keys_and_counts_that_add_up(generate):
+def test_json_has_the_published_keys_and_counts_that_add_up(generate):
     ran = generate("--skip", "4", "--json")
     answer = json.loads(ran.out)
     assert answer.keys() >= CONTRACT_KEYS
@@ -77,7 +77,14 @@ def test_json_has_the_contracts_keys_and_counts_that_add_up(generate):
     # The prefill yields the first token.
     assert sum(answer["emitted_per_step"]) == len(answer["token_ids"]) - 1
     assert answer["prefill_seconds"] > 0
-    assert answer["decode_seconds"] >= answer["draft_seconds"] > 0
+    assert answer["decode_seconds"] >= answer["draft_seconds"] + answer["verify_seconds"] > 0
+    assert answer["draft_seconds"] > 0
+    assert sum(answer["accepted_histogram"]) == steps
+    assert sum(n * count for n, count in enumerate(answer["accepted_histogram"])) == sum(
+        answer["accepted_per_step"]
+    )
+    assert all(0 <= share <= 1 for share in answer["position_acceptance"])
+    assert len(answer["scored_per_step"]) == steps
 
 
 def test_a_draft_takes_fewer_steps_than_none(generate):
@@ -200,9 +207,11 @@ def test_map_with_a_bad_skip_set_is_refused(generate, finished, tmp_path, skip):
             2,
             "prompt: 10 tokens and 1000000000 new ones pass the target's context",
         ),
-        (["--temperature", "0.7"], 2, "--temperature: 0.7 is not supported yet; give 0 (greedy)"),
-        (["--temperature", "nan"], 2, "--temperature: nan is not supported yet"),
-        (["--temperature", "-1"], 2, "--temperature: -1.0 is not supported yet"),
+        (["--temperature", "nan"], 2, "--temperature: nan is given; give a number from 0 to 10"),
+        (["--temperature", "-1"], 2, "--temperature: -1.0 is given; give a number from 0 to 10"),
+        (["--top-k", "-1"], 2, "--top-k: -1 is given; give a number 0 (all) or more"),
+        (["--top-p", "0"], 2, "--top-p: 0.0 is given; give a number above 0 and at most 1"),
+        (["--top-p", "nan"], 2, "--top-p: nan is given"),
         (["--map", "map.json"], 2, "--map: and --domain belong together; give both or neither"),
         (["--domain", "words"], 2, "--map: and --domain belong together"),
         (["--map", "none.json", "--domain", "words"], 3, "no file 'none.json'"),

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from skipmap.drafts import registry
+from skipmap.drafts.base import DraftParams
 from skipmap.drafts.registry import check_params, draft_names
 from skipmap.errors import NotFound
 from skipmap.settings import get_settings
@@ -73,6 +75,41 @@ def test_drafts_lists_parameters_with_their_defaults(skipmap):
         "prompt_lookup: copies what followed an earlier occurrence of the last n-gram (replayable)" in ran.out
     )
     assert "    num_tokens = 10  drafted tokens a step, 1 to 256\n" in ran.out
+    assert "    update = all  drafted tokens whose successors are learnt, all or accepted\n" in ran.out
+
+
+def test_drafts_says_what_can_be_replayed(skipmap):
+    found = json.loads(skipmap("drafts", "--json").out)
+    lines = {line.split(":")[0]: line for line in skipmap("drafts").out.splitlines()}
+    assert (found["sam"]["replayable"], found["sam"]["replayable_with"]) == (True, {})
+    assert lines["sam"].endswith("(replayable)")
+    for name in ("samd", "token_recycling"):
+        assert found[name]["replayable"] is False
+        assert found[name]["replayable_with"] == {"update": ["accepted"]}
+        assert lines[name].endswith("(live only, replayable with update = accepted)")
+
+
+class NeedyParams(DraftParams):
+    checkpoint: str
+
+
+class Needy:
+    """A user's draft method that cannot be made without a checkpoint."""
+
+    summary = "proposes what a checkpoint says"
+    params_type = NeedyParams
+    lossy = True
+
+    def __init__(self, params, resources=None):
+        self.params = params
+        self.replayable = True
+
+
+def test_method_that_needs_more_than_defaults_is_listed_all_the_same(skipmap, monkeypatch):
+    monkeypatch.setitem(registry._BUILT_IN, "needy", Needy)
+    assert json.loads(skipmap("drafts", "--json").out)["needy"]["replayable"] is None
+    line = next(line for line in skipmap("drafts").out.splitlines() if line.startswith("needy"))
+    assert line == "needy: proposes what a checkpoint says (replayable or not by its parameters, lossy)"
 
 
 @pytest.mark.usefixtures("one_known")

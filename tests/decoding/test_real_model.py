@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from skipmap.decoding.greedy import decode_grid
 from skipmap.decoding.options import DecodeOptions
-from skipmap.decoding.speculative import generate
+from skipmap.decoding.speculative import decode, generate
 from skipmap.drafts.registry import make_draft
 from skipmap.skipset import SkipSet
 from skipmap.target.loading import end_tokens, load_model, load_tokenizer, resolve_target
@@ -23,7 +22,7 @@ def test_real_model_writes_the_same_with_and_without_drafts(
     prompts = [tokenizer(text).input_ids for text in texts]
     skips = [SkipSet.of([0]), SkipSet.of([9, 17])]
     rule, options = make_rule(12, end=end_tokens(model, tokenizer)), DecodeOptions(max_new_tokens=12)
-    plain = decode_grid(target, skips, prompts, rule, 12)
+    plain = decode(target, skips, prompts, None, rule, DecodeOptions(12))
     accepted = 0
     for skip, row in zip(skips, plain, strict=True):
         pruned = without_blocks(model, skip)

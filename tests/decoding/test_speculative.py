@@ -2,23 +2,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
 
-from skipmap.decoding.greedy import decode_grid
 from skipmap.decoding.options import DecodeOptions, Generation
-from skipmap.decoding.speculative import generate, request_seed
+from skipmap.decoding.sampling import request_seed
+from skipmap.decoding.speculative import decode, generate
 from skipmap.drafts.base import DraftContext, Needs, StepOutcome
-from skipmap.drafts.registry import make_draft
+from skipmap.drafts.registry import draft_names, make_draft
 from skipmap.errors import InvalidInput
 from skipmap.skipset import SkipSet
 from skipmap.target.model import TargetModel
 from skipmap.tree import ROOT, TokenTree
 
 FAMILIES = ["llama", "qwen2", "qwen3", "mistral", "gemma3"]
-DRAFTS = ["prompt_lookup", "sam"]
+DRAFTS = draft_names()
 
 
 @dataclass
@@ -28,14 +28,15 @@ class Scripted:
     trees: Sequence[TokenTree]
     needs: Needs = field(default_factory=Needs)
     tree_size: int = 32
+    replayable: bool = False
     contexts: list[DraftContext] = field(default_factory=list)
     outcomes: list[StepOutcome] = field(default_factory=list)
 
-    def fresh(self) -> list[TokenTree]:
+    def fresh(self, previous: object = None) -> list[TokenTree]:
         return list(self.trees)
 
     def propose(self, state: list[TokenTree], context: DraftContext) -> TokenTree:
-        self.contexts.append(context)
+        self.contexts.append(replace(context, tokens=list(context.tokens)))
         return state.pop(0) if state else TokenTree()
 
     def observe(self, state: list[TokenTree], outcome: StepOutcome) -> None:
@@ -72,7 +73,7 @@ def test_drafts_do_not_change_the_text(
 ):
     target, rule, options = tiny_target(family), make_rule(24), DecodeOptions(max_new_tokens=24)
     skips = random_skips(FAMILIES.index(family), 3)
-    plain = decode_grid(target, skips, repeating_prompts, rule, 24)
+    plain = decode(target, skips, repeating_prompts, None, rule, DecodeOptions(24))
     accepted = dict.fromkeys(DRAFTS, 0)
     for skip, row in zip(skips, plain, strict=True):
         pruned = without_blocks(tiny_model(family), skip)
@@ -93,11 +94,11 @@ def test_drafts_do_not_change_the_text(
 def test_text_ends_where_plain_decoding_ends(family, policy, tiny_target, make_rule, repeating_prompts):
     target = tiny_target(family)
     skips = random_skips(9, 3)
-    free = decode_grid(target, skips, repeating_prompts, make_rule(24), 24, policy)
+    free = decode(target, skips, repeating_prompts, None, make_rule(24), DecodeOptions(24, prefill=policy))
     stop = " ".join(map(str, free[0][1].token_ids[4:7]))
     rule = make_rule(24, end=[free[1][2].token_ids[9]], stop=[stop])
     options = DecodeOptions(max_new_tokens=24, prefill=policy)
-    plain = decode_grid(target, skips, repeating_prompts, rule, 24, policy)
+    plain = decode(target, skips, repeating_prompts, None, rule, DecodeOptions(24, prefill=policy))
     assert {answer.finish for row in plain for answer in row} >= {"eos", "stop"}
     for skip, row in zip(skips, plain, strict=True):
         for prompt, answer in zip(repeating_prompts, row, strict=True):
@@ -122,7 +123,7 @@ def test_trees_do_not_change_the_text(family, tiny_target, make_rule, repeating_
     rng = random.Random(1)
     target, rule, options = tiny_target(family), make_rule(24), DecodeOptions(max_new_tokens=24)
     for skip in random_skips(2, 2):
-        answer = decode_grid(target, [skip], repeating_prompts[1:2], rule, 24)[0][0]
+        answer = decode(target, [skip], repeating_prompts[1:2], None, rule, DecodeOptions(24))[0][0]
         draft = Scripted(random_trees(rng, answer.token_ids))
         found = generate(target, repeating_prompts[1], skip, draft, rule, options)
         assert found.token_ids == answer.token_ids
@@ -136,7 +137,9 @@ def story(tiny_target, make_rule) -> tuple[TargetModel, list[int], list[int]]:
     target = tiny_target("llama")
     prompts = [[a, a + 1, a + 2, a + 3] for a in range(60)]
     for prompt, answer in zip(
-        prompts, decode_grid(target, [SkipSet.of([1])], prompts, make_rule(12), 12)[0], strict=True
+        prompts,
+        decode(target, [SkipSet.of([1])], prompts, None, make_rule(12), DecodeOptions(12))[0],
+        strict=True,
     ):
         if len(set(answer.token_ids)) == 12:
             return target, prompt, list(answer.token_ids)
@@ -280,8 +283,6 @@ def test_seed_is_a_function_of_seed_prompt_and_skip_set(story, make_rule):
 
 def test_wrong_options_are_refused(story, make_rule):
     target, prompt, _ = story
-    with pytest.raises(InvalidInput, match=r"decoding\.temperature: 0\.5 is not supported"):
-        generate(target, prompt, SkipSet(), None, make_rule(), DecodeOptions(temperature=0.5))
     with pytest.raises(InvalidInput, match="4 tokens and 253 new ones pass the target's context of 256"):
         generate(target, prompt, SkipSet(), None, make_rule(253), DecodeOptions(max_new_tokens=253))
     with pytest.raises(InvalidInput, match="has no tokens"):

@@ -102,17 +102,18 @@ def test_held_out_prompts_and_no_others_in_the_live_runtime(job, tmp_path):
         assert [p.id for p in found.prompts] == ids
         for record, item in zip(found.prompts, job.data.held_out, strict=True):
             again = answer(job.subject, found.skip, item)
-            assert replace(record, seconds=None) == replace(again, seconds=None)
-            assert record.seconds > 0
+            timings = {"seconds": None, "draft_seconds": None, "verify_seconds": None}
+            assert replace(record, **timings) == replace(again, **timings)
+            assert 0 < record.draft_seconds + record.verify_seconds < record.seconds
     assert [point.evaluation.skip for point in points] == [SkipSet((1,)), SkipSet((2, 3))]
 
 
 def test_configurations_take_turns_on_each_prompt(job, tmp_path, monkeypatch):
     order = []
 
-    def spy(subject, skip, item):
+    def spy(subject, skip, item, *memory):
         order.append((item.id, skip))
-        return answer(subject, skip, item)
+        return answer(subject, skip, item, *memory)
 
     monkeypatch.setattr(held_out, "answer", spy)
     check(job, [SKIP], RunFolder(tmp_path, "key"), ignore)

@@ -38,7 +38,6 @@ from skipmap.target.model import TargetModel
         ({"domain": {"template": "alpaca"}}, r"^domain.template: unknown template 'alpaca'; known: chat"),
         ({"domain": {"template": "plain", "shots": 2}}, r"^domain.shots: the template plain .*give 0"),
         ({"domain": {"shots": 8}}, r"^calibration.calibration_fraction: .*give more items|^domain.shots: "),
-        ({"decoding": {"temperature": 0.7}}, r"^decoding.temperature: 0.7 is not supported yet; give 0"),
         (
             {"calibration": {"limit": 2, "calibration_fraction": 0.6}},
             r"^calibration.calibration_fraction: 0.6 of 2 items leaves 2 for calibration and 0 held out, .*"

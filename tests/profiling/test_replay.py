@@ -5,12 +5,13 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+import torch
 
 from skipmap.decoding.speculative import generate
 from skipmap.drafts.base import DraftContext, Needs
 from skipmap.drafts.prompt_lookup import PromptLookup, PromptLookupParams
 from skipmap.profiling.evaluate import evaluate
-from skipmap.profiling.replay import replay, replayable
+from skipmap.profiling.replay import Record, replay, replayable
 from skipmap.skipset import SkipSet
 from skipmap.tree import TokenTree
 
@@ -88,7 +89,9 @@ class Scripted:
         self._drafts = drafts
         self.seen = []
 
-    def fresh(self):
+    name = "scripted"
+
+    def fresh(self, previous=None):
         self.seen = []
         return iter(self._drafts)
 
@@ -122,9 +125,12 @@ def test_text_of_one_token_takes_no_step():
     assert replay(Scripted(), [1], [2], max_new_tokens=9).steps == 0
 
 
-def test_only_drafts_that_look_at_tokens_alone_are_replayable():
-    class Peeking(PromptLookup):
-        needs = Needs(top_k=8)
+def test_only_drafts_that_look_at_accepted_tokens_alone_are_replayable():
+    class Ranking(PromptLookup):
+        needs = Needs(top_k=8, prompt=True)
+
+    class Listening(PromptLookup):
+        needs = Needs(final_hidden=True)
 
     class Deep(PromptLookup):
         needs = Needs(block_inputs=(2,))
@@ -133,5 +139,35 @@ def test_only_drafts_that_look_at_tokens_alone_are_replayable():
         replayable = False
 
     params = PromptLookupParams()
-    assert replayable(PromptLookup(params))
-    assert not any(replayable(method(params)) for method in (Peeking, Deep, Learning))
+    assert all(replayable(method(params)) for method in (PromptLookup, Ranking))
+    assert not any(replayable(method(params)) for method in (Listening, Deep, Learning))
+
+
+def test_drawn_proposals_cannot_be_counted_over_a_text():
+    class Drawing(Scripted):
+        def propose(self, state, context):
+            return TokenTree((1,), (-1,), {-1: torch.ones(3) / 3})
+
+    with pytest.raises(ValueError, match="scripted draws its proposals"):
+        replay(Drawing(), [1], [2, 3], max_new_tokens=9)
+
+
+def test_record_shows_the_rows_of_root_and_accepted_nodes():
+    class Ranking(Scripted):
+        needs = Needs(top_k=2, prompt=True)
+        rows = ()
+
+        def propose(self, state, context):
+            # Root -> 50, 11 -> 12, 60
+            return TokenTree((50, 11, 12, 60), (-1, -1, 1, 1)) if context.tokens[-1] == 10 else TokenTree()
+
+        def observe(self, state, outcome):
+            self.rows = (*self.rows, None if outcome.top_tokens is None else outcome.top_tokens.tolist())
+
+    draft = Ranking()
+    # More is on record than this draft asks for.
+    record = Record(torch.tensor([[1, 2, 3]]), [torch.tensor([i, i + 1, i + 2]) for i in (10, 20, 30, 40)])
+    counts = replay(draft, [9], [10, 11, 12, 13, 14], 9, record=record)
+    assert (counts.emitted, counts.accepted, counts.scored) == ([3, 1], [2, 0], [5, 1])
+    unknown = [-1, -1]
+    assert draft.rows == ([[1, 2]], [[10, 11], unknown, [20, 21], [30, 31], unknown], [[40, 41]])

@@ -21,9 +21,11 @@ PARTS = {
     "budget": """exhaustive stopped evaluated depth_reached max_depth depth_clamped pool_found pool_cut
     not_evaluated""",
 }
-ROW = """skip level accept_length accepted_drafts steps idle_prompts metric cost_ratio feasible evaluator
+ROW = """skip level accept_length accepted_drafts steps tree_size
+accepted_histogram proposed_histogram idle_prompts metric cost_ratio feasible evaluator
 per_prompt"""
-POINT = "skip accept_length accepted_drafts metric tokens_per_second speedup intervals passes_gate per_prompt"
+POINT = """skip accept_length accepted_drafts steps accepted_histogram proposed_histogram metric tokens_per_second
+draft_seconds verify_seconds speedup intervals passes_gate per_prompt"""
 
 
 def test_all_fields_are_there(result):

@@ -5,9 +5,10 @@ import torch
 
 from skipmap.skipset import SkipSet
 from skipmap.target.attention import HIDDEN
-from skipmap.target.batch import Batch, Geometry, visibility
+from skipmap.target.batch import Batch, Geometry
 from skipmap.target.families import FULL, SLIDING
 from skipmap.target.lineage import trace
+from skipmap.target.masks import visibility
 
 LAYERS, KV_HEADS, DIM, FLOAT_BYTES = 4, 2, 8, 4
 PAIR = 2 * KV_HEADS * DIM * FLOAT_BYTES
@@ -79,7 +80,7 @@ def test_commit_path_moves_root_and_accepted_nodes_of_one_row_together():
         store.slots.values[:] = 100 + torch.arange(8.0)[:, None]
     row = 2  # configuration {1}, prompt 0
     batch.commit(torch.tensor([row]), 2)
-    batch.commit_path(row, [1, 2, 4])
+    batch.commit_paths(torch.tensor([row]), [[1, 2, 4]])
     assert batch.used.tolist() == [0, 0, 6, 0]
     for block, line in enumerate(batch.lineage.blocks):
         keys, values = batch.stores[block].slots.keys, batch.stores[block].slots.values
@@ -93,7 +94,7 @@ def test_commit_path_moves_root_and_accepted_nodes_of_one_row_together():
 
 def test_commit_path_of_nothing_keeps_the_root():
     batch = make([[]], [3])
-    batch.commit_path(0, [])
+    batch.commit_paths(torch.tensor([0]), [[]])
     assert batch.used.tolist() == [1]
 
 

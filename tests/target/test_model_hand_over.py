@@ -46,25 +46,22 @@ def test_taken_rows_are_a_copy(tiny_target):
 
 @pytest.mark.parametrize("skip", SKIPS, ids=str)
 def test_prompt_hands_on_its_hidden_states(skip, tiny_model, tiny_target, without_blocks):
-    batch = tiny_target("gemma3").prefill(
-        [skip], PROMPTS[:1], slots=1, capture=frozenset({0, 2, 5}), keep_hidden=True
-    )
-    with torch.inference_mode():
-        states = without_blocks(tiny_model("gemma3"), skip)(
-            torch.tensor(PROMPTS[:1]), output_hidden_states=True
-        ).hidden_states
-    assert set(batch.prompt_block_inputs) == {0, 2, 5}
-    for block, hidden in batch.prompt_block_inputs.items():
-        entered = block - len(skip.before(block))
-        # The last of Hugging Face's states is behind the final norm.
-        if entered < 6 - len(skip):
-            assert (hidden - states[entered][0]).abs().max() <= 1e-4
-    assert batch.prompt_hidden.shape == (20, 32)
-    assert (batch.prompt_hidden - states[-1][0]).abs().max() <= 1e-4
-
-
-def test_hidden_states_of_several_rows_are_not_kept(tiny_target):
-    with pytest.raises(ValueError, match="single row"):
-        tiny_target().prefill(SKIPS[:1], PROMPTS, slots=1, keep_hidden=True)
-    with pytest.raises(ValueError, match="single row"):
-        tiny_target().prefill(SKIPS, PROMPTS[:1], slots=1, capture=frozenset({0}))
+    pruned = without_blocks(tiny_model("gemma3"), skip)
+    # Alone, and as rows of a mixed batch.
+    for skips in ([skip], sorted({skip, *SKIPS})):
+        batch = tiny_target("gemma3").prefill(
+            skips, PROMPTS, slots=1, capture=frozenset({0, 2, 5}), keep_hidden=True
+        )
+        for place, prompt in enumerate(PROMPTS):
+            row = skips.index(skip) * len(PROMPTS) + place
+            with torch.inference_mode():
+                states = pruned(torch.tensor([prompt]), output_hidden_states=True).hidden_states
+            captured = batch.prompt_block_inputs_of(row)
+            assert set(captured) == {0, 2, 5}
+            for block, hidden in captured.items():
+                entered = block - len(skip.before(block))
+                # The last of Hugging Face's states is behind the final norm.
+                if entered < 6 - len(skip):
+                    assert (hidden - states[entered][0]).abs().max() <= 1e-4
+            assert batch.prompt_hidden_of(row).shape == (len(prompt), 32)
+            assert (batch.prompt_hidden_of(row) - states[-1][0]).abs().max() <= 1e-4

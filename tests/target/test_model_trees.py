@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from skipmap.skipset import SkipSet
+from skipmap.target.forest import plant
 from skipmap.tree import ROOT, TokenTree
 
 FAMILIES = ["llama", "qwen2", "qwen3", "mistral", "gemma3"]
@@ -40,10 +42,12 @@ def family(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture
-def expected(family, tiny_model, without_blocks) -> Callable[[SkipSet, Sequence[int]], Tensor]:
-    """Logits after the last of the tokens."""
+@pytest.fixture(params=["sdpa", "eager"])
+def expected(request, family, tiny_model, without_blocks) -> Callable[[SkipSet, Sequence[int]], Tensor]:
+    """Logits after the last of the tokens, by Hugging Face's model with either attention."""
     pruned = {skip: without_blocks(tiny_model(family), skip) for skip in SKIPS}
+    for model in pruned.values():
+        model.set_attn_implementation(request.param)
 
     def logits(skip: SkipSet, tokens: Sequence[int]) -> Tensor:
         with torch.inference_mode():
@@ -61,28 +65,30 @@ class Trees:
         self.batch = target.prefill(SKIPS, prompts, slots=60)
         self.kept = [list(prompt) for _ in SKIPS for prompt in prompts]
 
-    def step(self, rows: list[int], size: int) -> list[TokenTree]:
-        """Verify a tree of ``size`` nodes for each row and compare every node."""
-        trees = [random_tree(self.rng, size) for _ in rows]
+    def step(self, rows: list[int], sizes: Sequence[int]) -> list[TokenTree]:
+        """Verify a tree of the given number of nodes for each row and compare every node."""
+        trees = [random_tree(self.rng, size) for size in sizes]
         roots = words(self.rng, len(rows))
+        forest = plant(roots, trees)
         output = self.target.step(
             self.batch,
-            torch.tensor([[root, *tree.tokens] for root, tree in zip(roots, trees, strict=True)]),
+            forest.tokens,
             rows=torch.tensor(rows),
-            depths=torch.tensor([[0, *tree.depths] for tree in trees]),
-            ancestors=torch.tensor([tree.ancestors() for tree in trees]),
+            counts=forest.counts,
+            depths=forest.depths,
+            ancestors=forest.ancestors,
         )
-        logits = self.target.logits(output.hidden)
-        for place, (row, root, tree) in enumerate(zip(rows, roots, trees, strict=True)):
+        logits = self.target.logits(output.hidden).flatten(0, 1).split(forest.counts.tolist())
+        for found, row, root, tree in zip(logits, rows, roots, trees, strict=True):
             skip = SKIPS[row // self.batch.prompts]
-            for node in range(ROOT, size):
+            for node in range(ROOT, len(tree)):
                 text = [*self.kept[row], root, *(tree.tokens[n] for n in path_to(tree, node))]
-                error = (logits[place, node + 1] - self.expected(skip, text)).abs().max()
+                error = (found[node + 1] - self.expected(skip, text)).abs().max()
                 assert error <= 1e-4, f"row {row}, node {node}: {error}"
-        for row, root, tree in zip(rows, roots, trees, strict=True):
-            # A random node's path; with branches in the way its slots do not lie side by side.
-            path = path_to(tree, self.rng.randrange(ROOT, size))
-            self.batch.commit_path(row, path)
+        # A random node's path; with branches in the way its slots do not lie side by side.
+        paths = [path_to(tree, self.rng.randrange(ROOT, len(tree))) for tree in trees]
+        self.batch.commit_paths(torch.tensor(rows), paths)
+        for row, root, tree, path in zip(rows, roots, trees, paths, strict=True):
             self.kept[row] += [root, *(tree.tokens[node] for node in path)]
         return trees
 
@@ -103,13 +109,14 @@ def test_trees_over_a_mixed_batch(common, tiny_target, family, expected):
     start = words(rng, common)
     trees = Trees(tiny_target(family), [start + words(rng, n) for n in (3, 11)], expected, seed=common)
     rows = list(range(trees.batch.rows))
-    drawn = trees.step(rows, 11)
+    drawn = trees.step(rows, [11] * len(rows))
     assert max(max(tree.depths) for tree in drawn) >= 7
     assert not all(tree.is_chain for tree in drawn)
     assert len(set(trees.batch.used.tolist())) > 1
     trees.chain(2)
-    trees.step(rows[1::3], 5)
-    trees.step(rows, 4)
+    trees.step(rows[1::3], [5] * len(rows[1::3]))
+    trees.step(rows, [(7 * row) % 6 for row in rows])
+    trees.step(rows[2:], [0] * len(rows[3:]) + [3])
     trees.chain(1)
 
 
@@ -117,7 +124,7 @@ def test_tree_of_one_row(tiny_target, family, expected):
     rng = random.Random(2)
     trees = Trees(tiny_target(family), [words(rng, 9)], expected, seed=3)
     for _ in range(3):
-        trees.step([2], 9)
+        trees.step([2], [9])
     assert int(trees.batch.used[2]) > 3
 
 
@@ -131,7 +138,7 @@ def test_tree_without_branches_equals_a_chain(tiny_target, family):
         batch,
         tokens,
         depths=torch.tensor([[0, *tree.depths]] * batch.rows),
-        ancestors=torch.tensor([tree.ancestors()] * batch.rows),
+        ancestors=torch.from_numpy(np.stack([tree.ancestors] * batch.rows)),
     ).hidden
     torch.testing.assert_close(as_tree, as_chain, atol=1e-5, rtol=1e-5)
 

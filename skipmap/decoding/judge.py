@@ -1,0 +1,77 @@
+"""From a step's hidden states to what each row accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skipmap.decoding.sampling import Sampler
+from skipmap.target.model import TargetModel
+from skipmap.tree import TokenTree, accept_greedy
+
+POSITIONS_AT_ONCE = {"cpu": 256, "cuda": 8192}
+"""Logits are wide: those of a whole batch of trees would take gigabytes."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Accepted nodes in order, the target's token after them, and, if asked for, best tokens [1 + nodes, top_k]."""
+
+    path: list[int]
+    bonus: int
+    top_tokens: Tensor | None
+
+
+def judge(
+    target: TargetModel,
+    hidden: Tensor,
+    trees: Sequence[TokenTree],
+    samplers: Sequence[Sampler],
+    done: Sequence[int],
+    top_k: int,
+) -> list[Verdict]:
+    """Verdicts of rows whose positions lie one after the other in ``hidden`` [positions, width].
+
+    ``done``: new tokens of each row so far. ``top_k``: best tokens to hand on (0: none).
+    """
+    verdicts = []
+    sizes = [1 + len(tree) for tree in trees]
+    first = 0
+    for rows in _chunks(sizes, POSITIONS_AT_ONCE.get(target.device.type, 256)):
+        count = sum(sizes[rows.start : rows.stop])
+        logits = target.logits(hidden[first : first + count])
+        first += count
+        top = logits.topk(top_k).indices.cpu() if top_k else None
+        choices = logits.argmax(-1).tolist() if samplers[rows.start].is_greedy else None
+        start = 0
+        for row in rows:
+            part = slice(start, start + sizes[row])
+            start = part.stop
+            if choices is not None:
+                path, bonus = accept_greedy(trees[row], choices[part])
+            else:
+                path, bonus = samplers[row].accept(trees[row], logits[part], done[row])
+            verdicts.append(Verdict(path, bonus, None if top is None else top[part]))
+    return verdicts
+
+
+def top_tokens(target: TargetModel, hidden: Tensor, top_k: int) -> Tensor:
+    """Best next tokens [positions, top_k] after each of ``hidden`` [positions, width] (CPU)."""
+    size = POSITIONS_AT_ONCE.get(target.device.type, 256)
+    pieces = [target.logits(part).topk(top_k).indices.cpu() for part in torch.split(hidden, size)]
+    return torch.cat(pieces)
+
+
+def _chunks(sizes: Sequence[int], most: int) -> Iterator[range]:
+    """Runs of neighbouring rows with at most ``most`` positions together, or a single row with more."""
+    start, total = 0, 0
+    for row, size in enumerate(sizes):
+        if row > start and total + size > most:
+            yield range(start, row)
+            start, total = row, 0
+        total += size
+    if sizes:
+        yield range(start, len(sizes))

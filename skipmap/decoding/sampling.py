@@ -1,0 +1,138 @@
+"""How the target's next token is chosen and which drafted nodes that accepts.
+
+A request's i-th new token is decided by the i-th number of a stream that depends on (seed, prompt, skip set) alone, so
+its sampled text is the same in any batch and, for drafts that choose by a rule, with any draft: accepting the drafted
+token that equals the sampled one is exact speculative sampling for a draft distribution of a single point.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import (
+    LogitsProcessorList,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from skipmap.decoding.options import DecodeOptions
+from skipmap.skipset import SkipSet
+from skipmap.tree import ROOT, TokenTree, accept_greedy
+
+_TEXT, _TESTS = 0, 1
+"""Streams of a request's random numbers."""
+
+
+def request_seed(seed: int, prompt: Sequence[int], skip: SkipSet) -> int:
+    """Seed of one request's randomness: a function of seed, prompt and skip set, never of the batch."""
+    text = f"{seed}:{skip}:{','.join(map(str, prompt))}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+class Sampler:
+    """Chooses the tokens of one request, greedily at temperature 0."""
+
+    def __init__(self, options: DecodeOptions, seed: int) -> None:
+        self._options = options
+        self._seed = seed
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the likeliest token is always taken."""
+        return self._options.temperature == 0
+
+    def accept(self, tree: TokenTree, logits: Tensor, done: int) -> tuple[list[int], int]:
+        """Accepted nodes in order, and the token that the target chose after the last of them.
+
+        ``logits`` [1 + nodes, vocabulary] after the root and each node; ``done``: new tokens so far, root included.
+        Children that the draft drew are tried one after the other against the residual of the target's distribution
+        (Leviathan et al. 2023 for chains; Miao et al. 2023, SpecInfer, for siblings without replacement).
+        """
+        if self.is_greedy:
+            return accept_greedy(tree, logits.argmax(-1).tolist())
+        path: list[int] = []
+        node = ROOT
+        while True:
+            p = self.probabilities(logits[node + 1])
+            children = tree.children.get(node, ())
+            drawn = tree.drawn_from.get(node)
+            token, child = 0, None
+            if drawn is not None and children:
+                child, p = self._try(p, drawn, [(c, tree.tokens[c]) for c in children])
+            if child is None:
+                token = self._draw(p, done + len(path))
+            if drawn is None:
+                child = next((c for c in children if tree.tokens[c] == token), None)
+            if child is None:
+                return path, token
+            path.append(child)
+            node = child
+
+    def first(self, logits: Tensor) -> int:
+        """The token after the prompt; ``logits`` [vocabulary]."""
+        return self.accept(TokenTree(), logits[None], 0)[1]
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """The target's distribution [vocabulary] after temperature, top-k and top-p (float64, CPU)."""
+        scores = logits.detach().to("cpu", torch.float64)[None]
+        # The warpers do not look at the tokens so far.
+        no_tokens: Any = torch.zeros(1, 1, dtype=torch.long)
+        warped = self._warpers(no_tokens, scores)
+        return warped[0].softmax(-1)
+
+    def _draw(self, p: Tensor, place: int) -> int:
+        """The token at which the cumulated distribution passes the place's number."""
+        cumulated = p.cumsum(0)
+        token = int(torch.searchsorted(cumulated, self._uniform[place] * cumulated[-1], right=True))
+        # Rounding at the upper end must not pick a token of probability 0.
+        return min(token, int(p.nonzero()[-1]))
+
+    def _try(
+        self, p: Tensor, drawn: Tensor, children: Sequence[tuple[int, int]]
+    ) -> tuple[int | None, Tensor]:
+        """Try (node, token) siblings in draw order: the accepted node, or None and what remains of the target's."""
+        q = drawn.detach().to("cpu", torch.float64, copy=True)
+        for child, token in children:
+            q /= q.sum()
+            if not q[token] > 0:
+                raise ValueError(
+                    f"token {token} cannot have been drawn: its probability is {float(q[token])}"
+                )
+            if self._tests.random() * q[token] < p[token]:
+                return child, p
+            rest = (p - q).clamp_(min=0)
+            if not rest.sum() > 0:
+                # Equal distributions: a rejection was a matter of rounding.
+                return child, p
+            p = rest / rest.sum()
+            q[token] = 0
+        return None, p
+
+    @cached_property
+    def _warpers(self) -> LogitsProcessorList:
+        o = self._options
+        warpers = LogitsProcessorList([TemperatureLogitsWarper(float(o.temperature))])
+        if o.top_k:
+            warpers.append(TopKLogitsWarper(o.top_k))
+        if o.top_p < 1:
+            warpers.append(TopPLogitsWarper(o.top_p))
+        return warpers
+
+    @cached_property
+    def _uniform(self) -> list[float]:
+        # One more than there are tokens: a fully accepted draft may choose one beyond the limit.
+        numbers: list[float] = (
+            np.random.default_rng((self._seed, _TEXT)).random(self._options.max_new_tokens + 1).tolist()
+        )
+        return numbers
+
+    @cached_property
+    def _tests(self) -> np.random.Generator:
+        return np.random.default_rng((self._seed, _TESTS))

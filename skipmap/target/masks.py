@@ -1,0 +1,116 @@
+"""What each new token of a step may see, as additive masks on the batch's grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skipmap.target.attention import HIDDEN, Segment
+from skipmap.target.batch import Batch, BlockStore
+from skipmap.target.families import FULL
+from skipmap.target.lineage import BlockLineage, Run
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """Additive masks of one forward for one attention type, on the full grid; None = all visible."""
+
+    prefix: Tensor | None
+    prompts: Tensor | None
+    slots: Tensor | None
+
+
+def visibility(
+    batch: Batch, positions: Tensor, slot_positions: Tensor, seen: Tensor | None, block_type: str
+) -> Visibility:
+    """Masks of a step.
+
+    ``positions`` [rows, queries]; ``slot_positions`` [rows, slots in use]; ``seen`` [rows, queries, slots in use]
+    (bool) or None when every slot in use is visible. A sliding window hides by position, never by slot.
+    """
+    window = None if block_type == FULL else batch.geometry.window
+    if window is not None and int(positions.max()) < window:
+        window = None
+    c, p = batch.configurations, batch.prompts
+    width = int(batch.lengths.max())
+    slots = torch.arange(width)
+    prompt_seen = (slots < batch.lengths[..., None])[:, :, None, :]
+    prefix_seen = None
+    if window is not None:
+        grid = positions.view(c, p, -1)
+        prompt_seen = prompt_seen & (slots + batch.prefix_length > grid[..., None] - window)
+        if batch.prefix_length:
+            prefix_seen = torch.arange(batch.prefix_length) > grid[..., None] - window
+        near = slot_positions[:, None, :] > positions[:, :, None] - window
+        seen = near if seen is None else seen & near
+    return Visibility(
+        _additive(prefix_seen, batch),
+        _additive(prompt_seen, batch),
+        None if seen is None else _additive(seen.view(c, p, *seen.shape[1:]), batch),
+    )
+
+
+def _additive(seen: Tensor | None, batch: Batch) -> Tensor | None:
+    if seen is None or bool(seen.all()):
+        return None
+    return torch.zeros(seen.shape).masked_fill_(~seen, HIDDEN).to(batch.geometry.device)
+
+
+def step_masks(
+    batch: Batch, rows: Tensor, positions: Tensor, in_use: int, ancestors: Tensor | None
+) -> dict[str, Visibility]:
+    """Masks by block type for new tokens of some rows.
+
+    ``positions`` [n, t] of the new tokens; ``in_use``: slots that any row reads, new ones included; ``ancestors``
+    [n, t, t] (bool) or None for chains.
+    """
+    n, t = positions.shape
+    used = batch.used[rows]
+    # Padding behind short rows would lie beyond the slots in use; it is cut off again.
+    width = int(used.max()) + t
+    seen = None
+    if t > 1 or in_use > int(used.min()) + 1:
+        among = torch.ones(t, t, dtype=torch.bool).tril().expand(n, t, t) if ancestors is None else ancestors
+        partly = (torch.arange(width) < used[:, None])[:, None, :].repeat(1, t, 1)
+        window = used[:, None, None] + torch.arange(t)
+        partly.scatter_(2, window.expand(n, t, t), among)
+        # Rows that sit this step out must see something, or their (unused) softmax would divide by zero.
+        seen = torch.ones(batch.rows, t, in_use, dtype=torch.bool)
+        seen[rows] = partly[..., :in_use]
+    base = batch.base[:, None]
+    slot_positions = base + torch.arange(width)
+    full_positions = (base + batch.used[:, None]).repeat(1, t)
+    full_positions[rows] = positions
+    if ancestors is not None and batch.geometry.window is not None:
+        own = slot_positions[rows]
+        slot_positions[rows] = own.scatter(1, used[:, None] + torch.arange(t), positions)
+    kinds = set(batch.geometry.block_types)
+    return {kind: visibility(batch, full_positions, slot_positions[:, :in_use], seen, kind) for kind in kinds}
+
+
+def parts(
+    store: BlockStore, block: BlockLineage, masks: Visibility, in_use: int, total: int
+) -> list[tuple[Segment, Sequence[Run]]]:
+    """Segments of one block with this step's masks, cut to the slots in use.
+
+    ``total``: number of configurations in the batch; masks that differ by configuration are narrowed to the running
+    ones.
+    """
+    assert store.slots is not None and store.prompts is not None
+    own = (Run(0, len(block.running), 0, 1),)
+    found: list[tuple[Segment, Sequence[Run]]] = []
+    if store.prefix is not None:
+        found.append((_masked(store.prefix, masks.prefix, block, total), block.runs))
+    found.append((_masked(store.prompts, masks.prompts, block, total), block.runs))
+    slots = Segment(store.slots.keys[:, :, :, :in_use], store.slots.values[:, :, :, :in_use], None)
+    found.append((_masked(slots, masks.slots, block, total), own))
+    return found
+
+
+def _masked(segment: Segment, bias: Tensor | None, block: BlockLineage, total: int) -> Segment:
+    if bias is not None and bias.shape[0] != 1 and len(block.running) != total:
+        bias = bias[list(block.running)]
+    return Segment(segment.keys, segment.values, bias)
