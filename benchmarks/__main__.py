@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("profiling",)
+NAMES = ("profiling", "live", "decoding")
 
 
 def main() -> int:

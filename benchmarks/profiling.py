@@ -19,18 +19,17 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
+from benchmarks.jobs import TARGET, open_sample, say
 from benchmarks.machine import describe_machine, peak_memory_bytes
 from benchmarks.pruned import pruned
 from skipmap.calibration.items import Item
 from skipmap.profiling.evaluate import evaluate
-from skipmap.profiling.job import Job, check_job, open_job
+from skipmap.profiling.job import Job
 from skipmap.profiling.records import Evaluation, PromptRecord, corpus_metric
 from skipmap.profiling.replay import replay
 from skipmap.skipset import SkipSet
-from skipmap.spec import JobSpec
 from skipmap.target.loading import load_model, resolve_target
 
-TARGET = "smollm2-135m-instruct"
 DOMAINS = ("summarization", "qa", "translation", "mmlu")
 GIB = 1024**3
 
@@ -50,13 +49,13 @@ def main() -> int:
     cases: dict[str, Any] = {}
     plain, peak = None, 0
     for domain in domains:
-        _say(f"{domain}: ours")
-        job = _job(domain, arguments.draft)
+        say(f"{domain}: ours")
+        job = open_sample(domain, arguments.draft)
         rows, seconds = _ours(job)
         # Before the first rival is loaded this process holds one model and one job, as a user's does.
         peak = peak or peak_memory_bytes()
         plain = plain or load_model(resolve_target(TARGET))
-        _say(f"{domain}: rivals")
+        say(f"{domain}: rivals")
         cases[domain] = _case(job, plain, skips, rows, seconds)
     ratios = [case["ratio"] for case in cases.values()]
     found = {
@@ -69,21 +68,6 @@ def main() -> int:
     }
     print(json.dumps(found) if arguments.json else _table(found))
     return 0
-
-
-def _job(domain: str, draft: str) -> Job:
-    return open_job(
-        check_job(
-            JobSpec.parse(
-                {
-                    "target": {"id": TARGET},
-                    "draft": {"method": draft},
-                    "domain": {"name": domain},
-                    "calibration": {"source": f"sample:{domain}"},
-                }
-            )
-        )
-    )
 
 
 def _ours(job: Job) -> tuple[dict[SkipSet, Evaluation], float]:
@@ -178,10 +162,6 @@ def _table(found: dict[str, Any]) -> str:
         f"peak memory of ours: {memory['ours']:.2f} GiB ({memory['domain']}); machine: {found['machine']}"
     )
     return "\n".join(lines)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

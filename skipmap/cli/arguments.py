@@ -22,6 +22,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"skipmap {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _profile(commands.add_parser("profile", help="profile a domain and write its map", epilog=_EPILOG))
+    _compare(
+        commands.add_parser(
+            "compare",
+            help="accept length of several draft methods",
+            description="Accept length of draft methods side by side, on calibration prompts alone: those of "
+            "--calibration, or of each domain's shipped sample.",
+            epilog=_EPILOG,
+        )
+    )
     _generate(commands.add_parser("generate", help="answer one prompt with a skip set", epilog=_EPILOG))
     show = commands.add_parser("show", help="print a result or a map")
     show.add_argument("file", type=Path, help="result.json or map.json")
@@ -55,8 +64,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
 def _profile(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what to profile")
     what.add_argument("--spec", type=Path, metavar="FILE", help="job spec as JSON; options below override it")
-    what.add_argument("--target", metavar="T", help="known name, directory, GGUF file or hub id")
-    what.add_argument("--revision", help="revision of a hub model")
+    _target(what)
     what.add_argument("--draft", metavar="D", help="draft method (see `skipmap drafts`)")
     what.add_argument(
         "--draft-param",
@@ -72,24 +80,7 @@ def _profile(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--domain", metavar="NAME", help="summarization, translation, qa, rag, mmlu, math or your own"
     )
-    what.add_argument(
-        "--calibration", metavar="FILE", help="JSONL, Spec-Bench, MMLU CSV, hub id, or sample:NAME"
-    )
-    what.add_argument("--category", metavar="C", help="category of a file that has several")
-    what.add_argument(
-        "--column",
-        action="append",
-        default=[],
-        metavar="FIELD=COLUMN",
-        help="column of a data set, repeatable",
-    )
-    what.add_argument("--dataset-config", metavar="NAME", help="configuration of a hub data set")
-    what.add_argument("--dataset-split", metavar="NAME", help="split of a data set")
-    what.add_argument("--metric", metavar="M", help="task metric (default: the domain's)")
-    what.add_argument("--template", metavar="T", help="chat, vicuna, llama-2, few_shot or plain")
-    what.add_argument("--shots", type=int, metavar="N", help="examples shown before each prompt")
-    what.add_argument("--limit", type=int, metavar="N", help="use at most N items")
-    what.add_argument("--seed", type=int, metavar="N", help="seed of the split (default 0)")
+    _data(what)
     search = parser.add_argument_group("how far to search")
     search.add_argument("--max-depth", type=int, metavar="K", help="most blocks skipped together (default 3)")
     search.add_argument(
@@ -110,6 +101,47 @@ def _profile(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--force-no-signal", action="store_true", help="search even when dense scores no signal"
     )
+    _decoding(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument("--out", type=Path, metavar="FILE", help="the (unsigned) domain map")
+    output.add_argument("--result", type=Path, metavar="FILE", help="the result with per-prompt rows")
+    output.add_argument(
+        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="run folders (default runs)"
+    )
+    output.add_argument("--resume", action="store_true", help="take over finished groups of an earlier run")
+    output.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.set_defaults(run=_command("profile"))
+
+
+def _target(group: argparse._ArgumentGroup, required: bool = False) -> None:
+    group.add_argument(
+        "--target", required=required, metavar="T", help="known name, directory, GGUF file or hub id"
+    )
+    group.add_argument("--revision", help="revision of a hub model")
+
+
+def _data(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--calibration", metavar="FILE", help="JSONL, Spec-Bench, MMLU CSV, hub id, or sample:NAME"
+    )
+    group.add_argument("--category", metavar="C", help="category of a file that has several")
+    group.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="FIELD=COLUMN",
+        help="column of a data set, repeatable",
+    )
+    group.add_argument("--dataset-config", metavar="NAME", help="configuration of a hub data set")
+    group.add_argument("--dataset-split", metavar="NAME", help="split of a data set")
+    group.add_argument("--metric", metavar="M", help="task metric (default: the domain's)")
+    group.add_argument("--template", metavar="T", help="chat, vicuna, llama-2, few_shot or plain")
+    group.add_argument("--shots", type=int, metavar="N", help="examples shown before each prompt")
+    group.add_argument("--limit", type=int, metavar="N", help="use at most N items")
+    group.add_argument("--seed", type=int, metavar="N", help="seed of the split (default 0)")
+
+
+def _decoding(parser: argparse.ArgumentParser) -> None:
     decoding = parser.add_argument_group("how to decode")
     decoding.add_argument(
         "--max-new-tokens", type=int, metavar="N", help="longest answer (default: the domain's)"
@@ -122,15 +154,37 @@ def _profile(parser: argparse.ArgumentParser) -> None:
     decoding.add_argument("--prefill", metavar="POLICY", help="sparse (default) or dense prompt")
     decoding.add_argument("--dtype", help="auto (default), float32, bfloat16 or float16")
     decoding.add_argument("--device", help="auto (default), cpu, cuda or cuda:N")
-    output = parser.add_argument_group("output")
-    output.add_argument("--out", type=Path, metavar="FILE", help="the (unsigned) domain map")
-    output.add_argument("--result", type=Path, metavar="FILE", help="the result with per-prompt rows")
-    output.add_argument(
-        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="run folders (default runs)"
+
+
+def _compare(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument_group("what to compare")
+    _target(what, required=True)
+    what.add_argument(
+        "--drafts",
+        metavar="A,B",
+        help="draft methods with commas between them, NAME:key=value:key=value for one with parameters (default: all)",
     )
-    output.add_argument("--resume", action="store_true", help="take over finished groups of an earlier run")
-    output.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.set_defaults(run=_command("profile"))
+    what.add_argument(
+        "--draft-param",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME.K=V",
+        help="parameters for every variant of a method that does not set them itself",
+    )
+    what.add_argument("--skip", default="", metavar="3,7", help="blocks to skip (default: none)")
+    what.add_argument(
+        "--domain",
+        required=True,
+        metavar="A,B",
+        help="domains with commas between them; one of your own, alone",
+    )
+    _data(what)
+    _decoding(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument("--out", type=Path, metavar="FILE", help="a self-contained HTML page")
+    output.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    parser.set_defaults(run=_command("compare"))
 
 
 def _generate(parser: argparse.ArgumentParser) -> None:
@@ -138,7 +192,11 @@ def _generate(parser: argparse.ArgumentParser) -> None:
         "--target", required=True, metavar="T", help="known name, directory, GGUF file or hub id"
     )
     parser.add_argument(
-        "--prompt", required=True, metavar="P", help="the user's message; - reads standard input"
+        "--prompt",
+        required=True,
+        action="append",
+        metavar="P",
+        help="the user's message, - reads standard input; repeated: the turns of a talk",
     )
     parser.add_argument("--raw", action="store_true", help="no chat template: continue the text itself")
     skip = parser.add_mutually_exclusive_group()

@@ -1,4 +1,4 @@
-"""``skipmap generate``: answer one prompt with a skip set and a draft method."""
+"""``skipmap generate``: answer a prompt, or the turns of a talk, with a skip set and a draft method."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT = "sam"
 
 
 def run(arguments: Namespace) -> int:
-    """Print the answer, or tokens, counts and timings as JSON."""
+    """Print the answers, or tokens, counts and timings as JSON (of the last turn, and of each where there are more)."""
     _check(arguments)
     found = None if arguments.map is None else read_document(arguments.map)
     method, params = _draft(arguments, found)
@@ -36,10 +36,10 @@ def run(arguments: Namespace) -> int:
         check_params(method, params)
     resolved = resolve_target(arguments.target)
     skip = _skip(arguments, found, resolved).validate(load_config(resolved).num_hidden_layers, "--skip")
-    text = _prompt(arguments.prompt)
+    prompts = [_prompt(given) for given in arguments.prompt]
     loaded = load_resolved(resolved, arguments.dtype, arguments.device)
     plain = arguments.raw or not loaded.tokenizer.chat_template
-    prompt = get_template("plain" if plain else "chat").render([text], [], [], loaded.tokenizer)
+    template = get_template("plain" if plain else "chat")
     resources = Resources(loaded.encode, loaded.model.num_layers)
     draft = None if method == PLAIN else make_draft(method, params, resources)
     rule = StopRule(loaded.decode, loaded.end_tokens, arguments.stop, arguments.max_new_tokens)
@@ -52,12 +52,18 @@ def run(arguments: Namespace) -> int:
         arguments.top_k,
         arguments.top_p,
     )
-    out = generate(loaded.model, prompt, skip, draft, rule, options)
+    turns: list[Generation] = []
+    for place in range(len(prompts)):
+        answers = [out.text for out in turns]
+        prompt = template.render(prompts[: place + 1], answers, [], loaded.tokenizer)
+        turns.append(generate(loaded.model, prompt, skip, draft, rule, options))
+        if not arguments.json:
+            print(turns[-1].text)
+            _tell(turns[-1], skip)
     if arguments.json:
-        print(json.dumps(document(out, skip, method), ensure_ascii=False))
-    else:
-        print(out.text)
-        _tell(out, skip)
+        documents = [document(out, skip, method) for out in turns]
+        several = {"turns": documents} if len(documents) > 1 else {}
+        print(json.dumps(documents[-1] | several, ensure_ascii=False))
     return 0
 
 

@@ -98,6 +98,33 @@ def _align(bias: Tensor, run: Run) -> Tensor:
     return picked.view(a, s, bias.shape[1], 1, 1, bias.shape[2], bias.shape[3])
 
 
+def attend_row(
+    query: Tensor, parts: Sequence[tuple[Tensor, Tensor, Tensor | None]], scaling: float
+) -> Tensor:
+    """Attention of one row alone.
+
+    ``query``: [heads, queries, head_dim]; each part holds keys and values [kv_heads, slots, head_dim] and an additive
+    mask [queries, slots] or None. Returns the shape of ``query``.
+    """
+    kv_heads = parts[0][0].shape[0]
+    heads, t, dim = query.shape
+    flat = query.reshape(kv_heads, -1, dim) * scaling
+    scores = []
+    for keys, _, bias in parts:
+        scores.append(torch.bmm(flat, keys.transpose(1, 2)).float())
+        if bias is not None:
+            scores[-1].view(kv_heads, heads // kv_heads, t, -1).add_(bias)
+    weights = torch.cat(scores, dim=-1).softmax(-1).to(query.dtype)
+    output, start = None, 0
+    for _, values, _ in parts:
+        stop = start + values.shape[1]
+        mixed = torch.bmm(weights[..., start:stop], values)
+        output = mixed if output is None else output.add_(mixed)
+        start = stop
+    assert output is not None
+    return output.view(heads, t, dim)
+
+
 def prefill_attention(
     query: Tensor, keys: Tensor, values: Tensor, before: Segment | None, window: int | None, scaling: float
 ) -> Tensor:

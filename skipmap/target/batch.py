@@ -170,7 +170,7 @@ class Batch:
             kept = [(config, prompt) for config, prompt in places if config in block.running]
             if not kept:
                 continue
-            owners = [block.owner_of(config) for config, _ in kept]
+            owners = [block.owners[config] for config, _ in kept]
             own = [block.running.index(config) for config, _ in kept]
             columns = [prompt for _, prompt in kept]
             _copy(old.prefix, new.prefix, owners, [0] * len(kept))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from skipmap.skipset import SkipSet
 
@@ -55,11 +56,14 @@ class BlockLineage:
         """Whether every history simply passes through the block."""
         return len(self.ran) == len(self.source) and self.source == tuple(range(len(self.source)))
 
-    def owner_of(self, config: int) -> int:
-        """Stored history of a configuration that runs the block."""
-        place = self.running.index(config)
-        run = next(r for r in self.runs if r.configs.start <= place < r.configs.stop)
-        return run.first_owner + (place - run.first_config) // run.share
+    @cached_property
+    def owners(self) -> dict[int, int]:
+        """Stored history of each configuration that runs the block."""
+        return {
+            self.running[place]: run.first_owner + (place - run.first_config) // run.share
+            for run in self.runs
+            for place in range(run.configs.start, run.configs.stop)
+        }
 
 
 @dataclass(frozen=True)

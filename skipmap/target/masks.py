@@ -22,6 +22,13 @@ class Visibility:
     prompts: Tensor | None
     slots: Tensor | None
 
+    def narrow(self, queries: int) -> Visibility:
+        """The masks of the first queries."""
+        first = (
+            mask if mask is None else mask[:, :, :queries] for mask in (self.prefix, self.prompts, self.slots)
+        )
+        return Visibility(*first)
+
 
 def visibility(
     batch: Batch, positions: Tensor, slot_positions: Tensor, seen: Tensor | None, block_type: str
@@ -107,6 +114,32 @@ def parts(
     found.append((_masked(store.prompts, masks.prompts, block, total), block.runs))
     slots = Segment(store.slots.keys[:, :, :, :in_use], store.slots.values[:, :, :, :in_use], None)
     found.append((_masked(slots, masks.slots, block, total), own))
+    return found
+
+
+def row_parts(
+    batch: Batch, index: int, config: int, prompt: int, count: int, masks: Visibility
+) -> list[tuple[Tensor, Tensor, Tensor | None]]:
+    """What the last ``count`` tokens of one row see in a block: keys, values and masks of each segment."""
+    line, store = batch.lineage.blocks[index], batch.stores[index]
+    assert store.slots is not None and store.prompts is not None
+    owner, own = line.owners[config], line.running.index(config)
+    length = int(batch.lengths[config if len(batch.lengths) > 1 else 0, prompt])
+    used = int(batch.used[config * batch.prompts + prompt]) + count
+    spans = [
+        (store.prompts, owner, prompt, length, masks.prompts),
+        (store.slots, own, prompt, used, masks.slots),
+    ]
+    if store.prefix is not None:
+        spans.insert(0, (store.prefix, owner, 0, batch.prefix_length, masks.prefix))
+    found = []
+    for segment, first, column, stop, mask in spans:
+        bias = None
+        # A mask that all queries share tells lengths apart, and here the length is known.
+        if mask is not None and (mask.shape[2] > 1 or segment is store.slots):
+            bias = mask[config if mask.shape[0] > 1 else 0, prompt if mask.shape[1] > 1 else 0, :count, :stop]
+        keys, values = segment.keys[first, column, :, :stop], segment.values[first, column, :, :stop]
+        found.append((keys, values, bias))
     return found
 
 

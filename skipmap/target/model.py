@@ -16,7 +16,9 @@ from skipmap.target.batch import Batch, Geometry
 from skipmap.target.families import SLIDING, check_supported
 from skipmap.target.lineage import trace
 from skipmap.target.masks import step_masks
-from skipmap.target.passes import ATTENTION_NAME, PASS_KEY, Bypass, PrefillPass, StepPass
+from skipmap.target.passes import ATTENTION_NAME, PASS_KEY, Bypass, PrefillPass
+from skipmap.target.spread import real_tokens
+from skipmap.target.steps import StepPass
 
 PrefillPolicy = Literal["sparse", "dense"]
 Prompts = Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]]
@@ -69,7 +71,7 @@ class TargetModel:
         self.block_calls = [0] * self.num_layers
         """Forwards that ran each block since the last ``reset_counts``."""
         self._backbone = model.base_model
-        heads = int(config.num_attention_heads)
+        self._heads = heads = int(config.num_attention_heads)
         window = getattr(config, "sliding_window", None)
         self.geometry = Geometry(
             kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
@@ -215,11 +217,10 @@ class TargetModel:
         positions = batch.base[rows][:, None] + used[:, None] + depths
         masks = step_masks(batch, rows, positions, in_use, ancestors)
         slots = used[:, None] + torch.arange(t)
-        real = None
-        if int(counts.min()) < t:
-            real = (torch.arange(t) < counts[:, None]).flatten().nonzero()[:, 0]
+        real = real_tokens(counts, t)
+        if real is not None:
             tokens, positions = tokens.flatten()[real][None], positions.flatten()[real][None]
-        current = StepPass(batch, rows, slots, real, in_use, masks, self.block_calls, capture)
+        current = StepPass(batch, rows, slots, counts, in_use, masks, self.block_calls, self._heads, capture)
         hidden = self._run(tokens.to(self.device), positions.to(self.device), current)
         self._report("step", n, tokens.numel())
         return StepOutput(hidden, current.captured, tuple(current.ran))

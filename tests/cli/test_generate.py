@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-CONTRACT_KEYS = {
+PUBLISHED_KEYS = {
     "token_ids",
     "text",
     "skip",
@@ -44,10 +44,11 @@ def greedy(tokenizer, without_blocks):
 
 @pytest.fixture
 def generate(skipmap, target):
-    """Run ``generate`` on the tiny target; later options win."""
+    """Run ``generate`` on the tiny target; later options win, and a prompt among them replaces the usual one."""
 
     def run(*options, prompt=PROMPT):
-        return skipmap("generate", "--target", target, "--prompt", prompt, "--max-new-tokens", 16, *options)
+        asked = [] if "--prompt" in options else ["--prompt", prompt]
+        return skipmap("generate", "--target", target, *asked, "--max-new-tokens", 16, *options)
 
     return run
 
@@ -65,10 +66,32 @@ def test_equals_greedy_generation_of_the_pruned_model(generate, greedy, target, 
         assert (answer["skip"], answer["draft"], answer["finish"]) == (blocks, draft, "length")
 
 
+def test_each_turn_of_a_talk_sees_the_answers_before_it(generate, greedy, target, tokenizer):
+    ran = generate("--skip", "1,3", "--json", "--prompt", "w1 w2 w3", "--prompt", "w4 w5")
+    answer = json.loads(ran.out)
+    first, second = answer.pop("turns")
+    assert answer == second
+    assert first["token_ids"] == greedy(target, [1, 3], "<s> w1 w2 w3 w0", 16)
+    talk = f"<s> w1 w2 w3 w0 {first['text']} w0 w4 w5 w0"
+    assert second["token_ids"] == greedy(target, [1, 3], talk, 16)
+    lines = generate("--skip", "1,3", "--prompt", "w1 w2 w3", "--prompt", "w4 w5").out.splitlines()
+    assert lines == [first["text"], second["text"]]
+
+
+def test_sampled_answers_repeat_with_their_seed_whatever_the_draft(generate):
+    def tokens(*options):
+        return json.loads(generate("--temperature", "1.5", "--json", *options).out)["token_ids"]
+
+    assert tokens("--seed", 1) == tokens("--seed", 1, "--draft", "none")
+    assert tokens("--seed", 1) == tokens("--seed", 1, "--draft", "token_recycling")
+    assert tokens("--seed", 1) != tokens("--seed", 2)
+    assert tokens("--top-k", 1) == tokens("--temperature", 0) == tokens("--top-p", 1e-9)
+
+
 def test_json_has_the_published_keys_and_counts_that_add_up(generate):
     ran = generate("--skip", "4", "--json")
     answer = json.loads(ran.out)
-    assert answer.keys() >= CONTRACT_KEYS
+    assert answer.keys() >= PUBLISHED_KEYS
     assert ran.out.count("\n") == 1
     assert ran.err == ""
     steps = answer["verification_steps"]

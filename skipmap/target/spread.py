@@ -1,0 +1,138 @@
+"""Where the new tokens of a step lie, and which of them attend together.
+
+Rows with unequal numbers of tokens go through the linear layers as one sequence of real tokens. Attention works on a
+grid of rows; a few long rows would make it mostly padding, so those attend one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skipmap.target.batch import Batch, Place
+
+ROW_OVERHEAD_FLOPS = 8_000_000
+"""What a CPU could have multiplied in the time that a row of its own costs on top of its products."""
+
+
+@dataclass(frozen=True)
+class LongRow:
+    """A row that attends alone: its tokens [start, stop) among the running ones, configuration and prompt."""
+
+    start: int
+    stop: int
+    config: int
+    prompt: int
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The tokens of a step for one set of running configurations, [rows, tokens] each.
+
+    ``inside``: rows that run the block, or tokens where rows go as one sequence (None: all); ``grid``: their row on
+    the block's grid; ``columns``: their place among the row's new tokens; ``slots``: where their keys and values go;
+    ``whole``: they are the grid as it stands. ``short``: tokens that attend on the grid, ``width`` columns of it (None:
+    all); ``long``: the rows of the others.
+    """
+
+    inside: Tensor | None
+    grid: Tensor
+    columns: Tensor
+    slots: Tensor
+    whole: bool
+    width: int
+    short: Tensor | None = None
+    long: tuple[LongRow, ...] = ()
+
+
+def real_tokens(counts: Tensor, width: int) -> Tensor | None:
+    """Places of the real tokens on a [rows, width] grid, ascending; None where all are real."""
+    if int(counts.min()) == width:
+        return None
+    return (torch.arange(width) < counts[:, None]).flatten().nonzero()[:, 0]
+
+
+def grid_width(counts: Sequence[int], rows: int, row_overhead: float) -> int:
+    """Columns of the attention grid at which grid and long rows together take the least time.
+
+    ``rows`` of the grid; ``row_overhead``: what a long row costs on top, in tokens. Rows with more tokens than the
+    width are long.
+    """
+    best, least = max(counts), float(rows * max(counts))
+    ordered = sorted(counts)
+    total = sum(ordered)
+    shorter = 0
+    for width in [0, *sorted(set(counts))]:
+        while shorter < len(ordered) and ordered[shorter] <= width:
+            total -= ordered[shorter]
+            shorter += 1
+        cost = rows * width + total + row_overhead * (len(ordered) - shorter)
+        if cost < least:
+            best, least = width, cost
+    return best
+
+
+def spread(
+    batch: Batch, rows: Tensor, running: tuple[int, ...], slots: Tensor, counts: Tensor, width: int
+) -> Spread:
+    """Spread of the tokens of ``rows`` over the configurations that run a block.
+
+    ``slots`` [n, t] of all rows; ``counts`` [n]; ``width`` of the attention grid.
+    """
+    places = batch.places_of(rows)
+    if running not in places:
+        places[running] = _place(rows, running, batch)
+    inside, grid, whole = places[running]
+    device, t = batch.geometry.device, slots.shape[1]
+    real = real_tokens(counts, t)
+    mine = slots if inside is None else slots[inside]
+    if real is None:
+        columns = torch.arange(t).expand(mine.shape)
+        part = None if inside is None else inside.to(device)
+        return Spread(part, grid[:, None].to(device), columns.to(device), mine.to(device), whole, width)
+    row, column = real // t, real % t
+    local = torch.arange(len(rows))
+    if inside is not None:
+        local = torch.full_like(local, -1)
+        local[inside] = torch.arange(len(inside))
+    local = local[row]
+    there = (local >= 0).nonzero()[:, 0]
+    local, column = local[there][:, None], column[there][:, None]
+    kept = counts if inside is None else counts[inside]
+    is_short = kept[local[:, 0]] <= width
+    short = None if bool(is_short.all()) else is_short.nonzero()[:, 0]
+    return Spread(
+        None if inside is None else there.to(device),
+        grid[local].to(device),
+        column.to(device),
+        mine[local, column].to(device),
+        whole=False,
+        width=width,
+        short=short if short is None else short.to(device),
+        long=()
+        if short is None
+        else _long_rows(rows if inside is None else rows[inside], kept, width, batch),
+    )
+
+
+def _long_rows(rows: Tensor, counts: Tensor, width: int, batch: Batch) -> tuple[LongRow, ...]:
+    found, start = [], 0
+    for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+        if count > width:
+            found.append(LongRow(start, start + count, *divmod(row, batch.prompts)))
+        start += count
+    return tuple(found)
+
+
+def _place(rows: Tensor, running: Sequence[int], batch: Batch) -> Place:
+    local = torch.full((batch.configurations,), -1)
+    local[list(running)] = torch.arange(len(running))
+    config, prompt = rows // batch.prompts, rows % batch.prompts
+    own = local[config]
+    runs = own >= 0
+    grid = own[runs] * batch.prompts + prompt[runs]
+    inside = None if bool(runs.all()) else runs.nonzero()[:, 0]
+    return inside, grid, len(grid) == len(running) * batch.prompts

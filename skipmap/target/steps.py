@@ -1,0 +1,122 @@
+"""StepPass: one forward of new tokens on top of what a batch holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from skipmap.target.attention import attend, attend_row
+from skipmap.target.batch import Batch
+from skipmap.target.masks import Visibility, parts, row_parts
+from skipmap.target.passes import Block
+from skipmap.target.spread import ROW_OVERHEAD_FLOPS, Spread, grid_width, spread
+
+
+@dataclass
+class StepPass:
+    """New tokens of some rows; hidden states are [n, t, width], or [1, tokens, width] where counts are unequal."""
+
+    batch: Batch
+    rows: Tensor
+    """Rows of the batch that take part, [n], ascending (CPU)."""
+    slots: Tensor
+    """Slot that each new token is written to, [n, t] (CPU)."""
+    counts: Tensor
+    """Real tokens of each row, [n] (CPU)."""
+    in_use: int
+    """Slots that any row reads, new ones included."""
+    masks: dict[str, Visibility]
+    calls: list[int]
+    heads: int
+    capture: frozenset[int] = frozenset()
+    captured: dict[int, Tensor] = field(default_factory=dict)
+    ran: list[int] = field(default_factory=list)
+    _spreads: dict[tuple[int, ...], Spread] = field(default_factory=dict)
+
+    def through(self, index: int, block: Block, hidden: Tensor, kwargs: dict[str, Any]) -> Tensor:
+        """Run the block for the rows that do not skip it; the others keep their hidden state."""
+        if index in self.capture:
+            self.captured[index] = hidden
+        running = self.batch.lineage.blocks[index].running
+        if not running:
+            return hidden
+        inside = self._spread(running).inside
+        if inside is not None and not len(inside):
+            return hidden
+        self.calls[index] += 1
+        self.ran.append(index)
+        if inside is None:
+            return block(hidden, **kwargs)
+        part: Any = (slice(None), inside) if self._is_ragged else inside
+        cos, sin = kwargs["position_embeddings"]
+        kwargs = kwargs | {"position_embeddings": (cos[part], sin[part])}
+        out = hidden.clone()
+        out[part] = block(hidden[part], **kwargs)
+        return out
+
+    def attend(self, index: int, query: Tensor, keys: Tensor, values: Tensor, scaling: float) -> Tensor:
+        """Write the new slots, then attend."""
+        line, store = self.batch.lineage.blocks[index], self.batch.stores[index]
+        assert store.slots is not None
+        spread = self._spread(line.running)
+        if self._is_ragged:
+            # One row of all tokens -> one position of many rows.
+            query, keys, values = (x.permute(2, 1, 0, 3) for x in (query, keys, values))
+        for kept, new in ((store.slots.keys, keys), (store.slots.values, values)):
+            kept.flatten(0, 1)[spread.grid, :, spread.slots] = new.transpose(1, 2)
+        if not spread.long:
+            out = self._on_grid(index, query, spread.grid, spread.columns, spread, scaling)
+            return out.permute(2, 1, 0, 3) if self._is_ragged else out
+        out = torch.empty_like(query)
+        short = spread.short
+        if short is not None and len(short):
+            place = (spread.grid[short], spread.columns[short])
+            out[short] = self._on_grid(index, query[short], *place, spread, scaling)
+        masks = self.masks[self.batch.geometry.block_types[index]]
+        for row in spread.long:
+            segments = row_parts(self.batch, index, row.config, row.prompt, row.stop - row.start, masks)
+            mine = query[row.start : row.stop, :, 0].transpose(0, 1)
+            out[row.start : row.stop, :, 0] = attend_row(mine, segments, scaling).transpose(0, 1)
+        return out.permute(2, 1, 0, 3)
+
+    def _on_grid(
+        self, index: int, query: Tensor, grid: Tensor, columns: Tensor, spread: Spread, scaling: float
+    ) -> Tensor:
+        """Attend on the block's grid of running rows; ``query`` [rows, heads, tokens, head_dim]."""
+        batch, line = self.batch, self.batch.lineage.blocks[index]
+        size = len(line.running) * batch.prompts
+        full = query
+        if not spread.whole:
+            full = query.new_zeros((size, query.shape[1], spread.width, query.shape[3]))
+            full[grid, :, columns] = query.transpose(1, 2)
+        shaped = full.view(len(line.running), batch.prompts, *full.shape[1:])
+        masks = self.masks[batch.geometry.block_types[index]].narrow(spread.width)
+        segments = parts(batch.stores[index], line, masks, self.in_use, batch.configurations)
+        out = attend(shaped, segments, scaling).flatten(0, 1)
+        return out if spread.whole else out[grid, :, columns].transpose(1, 2)
+
+    @cached_property
+    def _is_ragged(self) -> bool:
+        return int(self.counts.min()) < self.slots.shape[1]
+
+    @cached_property
+    def _width(self) -> int:
+        width = self.slots.shape[1]
+        if not self._is_ragged or self.batch.geometry.device.type != "cpu":
+            return width
+        g = self.batch.geometry
+        seen = self.batch.prefix_length + int(self.batch.lengths.max()) + self.in_use
+        # A token multiplies with keys and with values.
+        flops_a_token = 4 * self.heads * g.head_dim * seen
+        return grid_width(self.counts.tolist(), self.batch.rows, ROW_OVERHEAD_FLOPS / flops_a_token)
+
+    def _spread(self, running: tuple[int, ...]) -> Spread:
+        if running not in self._spreads:
+            self._spreads[running] = spread(
+                self.batch, self.rows, running, self.slots, self.counts, self._width
+            )
+        return self._spreads[running]
