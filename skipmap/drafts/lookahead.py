@@ -1,16 +1,16 @@
 """Lookahead decoding (Fu et al. 2024): the target's own Jacobi iterations yield n-grams, which it then verifies.
 
-A window of N-1 rows stands after the root. Row l, column c is at the root's position + l + c, and the root itself is
-row 0, column 0:
+A window of N-1 rows and W columns stands below the root; row l, column c is at the root's position + 1 + c + l:
 
-    row 0   root --- a1 --- a2      A row is what the target chose in one step after the cells of the row above.
-             |       |      |       A cell sees its column above and, from there, row 0 to the left; so the window is
-    row 1    b0      b1     b2      a comb, and a token tree like any other. The target's choices after the last row
-             |       |      |       complete one n-gram a column (root b0 c0 + choice), and are the next last row.
-    row 2    c0      c1     c2
+    root --- a0 --- a1 --- a2      A row holds what the target chose, in one step, after the cells of the row above.
+             |      |      |       A cell sees its column above and, from there, row 0 to the left and the root: the
+             b0     b1     b2      window is a comb, and a token tree like any other. The target's choices after the
+             |      |      |       last row complete one n-gram a column (a0 b0 c0 + choice), and become the last row
+             c0     c1     c2      when all rows move up.
 
-After each step the rows move up, and their columns to the left, since the root has moved on. This is done by one column
-a step, as published, also where a step emits more.
+Moving up brings every cell one position nearer to the root, which is right if the root has moved on by one token. Where
+a step emits more, the window lags behind the text, as in the published code. That code starts the window one position
+earlier, with the root as its first cell; here every cell is a draft.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LookaheadParams(DraftParams):
     """Defaults are Spec-Bench's: 5-grams, window and guess set of 7."""
 
     level: int = Field(default=5, ge=2, le=8, description="N: tokens of an n-gram, its first one included")
-    window: int = Field(default=7, ge=1, le=64, description="W: columns of the window, the root's included")
+    window: int = Field(default=7, ge=1, le=64, description="W: columns of the window")
     guesses: int = Field(default=7, ge=1, le=64, description="G: n-grams kept after each token")
     pool_from_prompt: bool = Field(
         default=False, description="whether n-grams of the prompt and of the answer are kept as well"
@@ -40,7 +40,7 @@ class LookaheadParams(DraftParams):
 
 @dataclass
 class LookaheadState:
-    """The n-gram pool and the window; row 0 lacks the root.
+    """The n-gram pool and the window's rows.
 
     ``recent``: end of the text, from which n-grams may still grow.
     """
@@ -55,7 +55,10 @@ class Lookahead:
 
     Nodes of the window are drafts like the guesses: where the target agrees with them they are accepted, which the
     published code does not do. So is the last token of an n-gram, which its loop cannot accept. A cell and a guess
-    with the same parent and token are one node. The pool learns from the window alone unless ``pool_from_prompt``.
+    with the same parent and token are one node.
+
+    The pool learns from the window alone, and with ``pool_from_prompt`` from prompt and answer as well: from the answer
+    as it stands, where the published code notes a step's last token in place of each of its tokens.
     """
 
     name: ClassVar[str] = "lookahead"
@@ -75,11 +78,10 @@ class Lookahead:
         """Most positions that a step scores, root included."""
         p = self.params
         guesses = p.guesses * (p.level - 1)
-        full = (p.level - 1) * p.window
-        # Row 0 starts so long that a column is left for every step that adds a row.
-        filling = [rows * (p.window + p.level - 1 - rows) for rows in range(1, p.level - 1)]
+        # While the window is filled its rows are longer: each step that adds a row costs them a column.
+        filling = max((rows * (p.window + p.level - 1 - rows) for rows in range(1, p.level - 1)), default=0)
         early = guesses if p.pool_from_prompt else 0
-        return max(full + guesses, *(cells + early for cells in filling), 0)
+        return 1 + max((p.level - 1) * p.window + guesses, filling + early)
 
     def fresh(self, previous: Any = None) -> LookaheadState:
         """An empty pool; the window is filled in the first steps."""
@@ -90,7 +92,7 @@ class Lookahead:
         tokens, p = context.tokens, self.params
         if not state.rows:
             prompt = tokens[:-1] or tokens
-            state.rows = [random.Random(context.seed).choices(prompt, k=p.window + p.level - 3)]
+            state.rows = [random.Random(context.seed).choices(prompt, k=p.window + p.level - 2)]
         tree = _Branches()
         for guess in state.pool.after(tokens[-1]):
             node = ROOT
@@ -102,36 +104,30 @@ class Lookahead:
     def observe(self, state: LookaheadState, outcome: StepOutcome) -> None:
         """Take the target's choices after the last row into window and pool."""
         if outcome.root is not None:
-            self._move(state, outcome.root, outcome)
+            self._move(state, outcome)
         if self.params.pool_from_prompt:
             text = [*state.recent, *outcome.prompt, *outcome.emitted]
             state.pool.add_text(text, self.params.level)
             state.recent = text[-(self.params.level - 1) :]
 
-    def _move(self, state: LookaheadState, root: int, outcome: StepOutcome) -> None:
-        if outcome.top_tokens is None:
+    def _move(self, state: LookaheadState, outcome: StepOutcome) -> None:
+        tree, top = outcome.tree, outcome.top_tokens
+        if top is None:
             raise ValueError(f"{self.name} needs the top token of every scored position")
-        nodes = {
-            (parent, token): node
-            for node, (parent, token) in enumerate(
-                zip(outcome.tree.parents, outcome.tree.tokens, strict=True)
-            )
-        }
+        nodes = {branch: node for node, branch in enumerate(zip(tree.parents, tree.tokens, strict=True))}
         try:
             last = _last_row(state.rows, lambda parent, token: nodes[parent, token])
         except KeyError:
-            # The answer is about to end, and the deep cells were cut off: the window has done its work.
+            # The answer is about to end, so that deep cells were cut off: the window has done its work.
             return
-        best = outcome.top_tokens[:, 0].tolist()
-        choices = [best[1 + node] for node in last]
-        rows = [*state.rows, choices]
+        best = top[:, 0].tolist()
+        rows = [*state.rows, [best[1 + node] for node in last]]
         if len(rows) < self.params.level:
             state.rows = [row[1:] for row in rows]
             return
-        for ngram in zip([root, *rows[0]], *rows[1:], strict=True):
+        for ngram in zip(*rows, strict=True):
             state.pool.add(ngram)
-        # What row 0 says of the next root's position is known by now.
-        state.rows = [rows[1][1:], *rows[2:]]
+        state.rows = rows[1:]
 
 
 class _Branches:
@@ -153,9 +149,9 @@ class _Branches:
 
 def _last_row(rows: Sequence[Sequence[int]], child: Callable[[int, int], int]) -> list[int]:
     """Nodes of the window's last row, column by column; ``child`` gives the node for a parent and a token."""
-    nodes = [ROOT]
+    nodes: list[int] = []
     for token in rows[0]:
-        nodes.append(child(nodes[-1], token))
+        nodes.append(child(nodes[-1] if nodes else ROOT, token))
     for row in rows[1:]:
         nodes = [child(parent, token) for parent, token in zip(nodes, row, strict=True)]
     return nodes

@@ -19,8 +19,8 @@ from skipmap.tree import ROOT, TokenTree
 class PiaParams(DraftParams):
     """Defaults are the published ones.
 
-    A position is worth its prompt count + ``output_weight`` * its output count: what stands in the prompt comes first,
-    earlier answers break ties.
+    A position is worth its prompt count + ``output_weight`` * its output count. This is the published weighting (save
+    for its factor 1 - ``output_weight`` on prompt counts): the prompt comes first, answers decide between equals.
     """
 
     decoding_length: int = Field(default=64, ge=2, le=512, description="most positions a step, root included")

@@ -9,6 +9,8 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from skipmap.drafts.base import DraftMethod, DraftParams, Resources
+from skipmap.drafts.lookahead import Lookahead
+from skipmap.drafts.pia import Pia
 from skipmap.drafts.prompt_lookup import PromptLookup
 from skipmap.drafts.sam import Sam
 from skipmap.drafts.samd import Samd
@@ -18,6 +20,8 @@ from skipmap.errors import InvalidInput, choices
 ENTRY_POINT_GROUP = "skipmap.drafts"
 
 _BUILT_IN: dict[str, type[Any]] = {
+    "lookahead": Lookahead,
+    "pia": Pia,
     "prompt_lookup": PromptLookup,
     "sam": Sam,
     "samd": Samd,

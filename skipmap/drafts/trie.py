@@ -36,7 +36,7 @@ class _Tree:
     output_nodes: int = 0
 
     def settle(self, rule: _Rule) -> None:
-        self.top = _settled(self.top, rule, inf)
+        self.top = _settled(self.top, 0, 0, rule, inf)
         below = list(_walk(self.top))
         self.nodes, self.output_nodes = len(below), sum(node.output > 0 for node in below)
 
@@ -137,16 +137,15 @@ def _half(count: float) -> float:
     return count / 2 if count > 1 else 0
 
 
-def _settled(node: TrieNode, rule: _Rule, limit: float) -> TrieNode:
-    """A copy with new counts below, without the nodes that have none; ``limit``: sum of the node's own counts."""
-    copy = TrieNode(node.serial, node.prompt, node.output, node.output > 0)
+def _settled(node: TrieNode, prompt: float, output: float, rule: _Rule, limit: float) -> TrieNode:
+    """A copy with these counts and new ones below, without the nodes that have none; ``limit``: most a child counts."""
+    copy = TrieNode(node.serial, prompt, output, output > 0)
     for token, child in node.children.items():
         prompt, output = rule(child)
         # What a branch counted after it had left the prompt must not outlive its prompt part.
         output = min(output, limit - prompt)
         if prompt or output:
-            kept = TrieNode(child.serial, prompt, output, children=child.children)
-            copy.children[token] = kept = _settled(kept, rule, prompt + output)
+            kept = copy.children[token] = _settled(child, prompt, output, rule, prompt + output)
             copy.has_output |= kept.has_output
     return copy
 
