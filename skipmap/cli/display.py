@@ -9,7 +9,16 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from skipmap.profiling.progress import CheckProgress, Event, LevelProgress, Listener, Note, Phase
+from skipmap.profiling.progress import (
+    CheckProgress,
+    Counted,
+    Event,
+    LevelProgress,
+    Listener,
+    Note,
+    PassProgress,
+    Phase,
+)
 
 
 @contextmanager
@@ -50,8 +59,10 @@ class Pace:
         return pace if not left else f"{pace}, about {left // 60}:{left % 60:02d} left"
 
 
-def title(event: LevelProgress | CheckProgress) -> str:
+def title(event: Counted) -> str:
     """What a phase is called."""
+    if isinstance(event, PassProgress):
+        return event.domain
     if isinstance(event, CheckProgress):
         return f"held-out check of {event.points} point{'s' * (event.points != 1)}"
     if event.kind == "dense":
@@ -67,6 +78,9 @@ def best(event: Event) -> str:
     return f"best so far {skip} A {accept:.3f} M {metric:.3f}"
 
 
+_UNITS = {LevelProgress: "configuration", CheckProgress: "prompt", PassProgress: "pass"}
+
+
 class _Phases:
     """Keeps the pace of the phase that events belong to."""
 
@@ -74,13 +88,12 @@ class _Phases:
         self._name = ""
         self._pace = Pace(0, 1, "")
 
-    def pace(self, event: LevelProgress | CheckProgress) -> tuple[bool, str]:
+    def pace(self, event: Counted) -> tuple[bool, str]:
         """Whether a new phase begins, and the pace as text."""
         name = title(event)
         new = name != self._name
         if new:
-            unit = "prompt" if isinstance(event, CheckProgress) else "configuration"
-            self._name, self._pace = name, Pace(event.done, event.total, unit)
+            self._name, self._pace = name, Pace(event.done, event.total, _UNITS[type(event)])
         return new, self._pace.text(event.done)
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from skipmap.canonical import canonical_json
 from skipmap.cli.display import progress_display
-from skipmap.cli.values import pairs, parameters, require_writable
+from skipmap.cli.places import PLACES, fill, section
+from skipmap.cli.values import parameters, require_writable
 from skipmap.errors import Interrupted, InvalidInput, ModelFailure, NotFound
 from skipmap.maps.document import build_map
 from skipmap.profiling.job import check_job, open_job
@@ -23,39 +24,6 @@ from skipmap.profiling.store import RunFolder, write_atomically
 from skipmap.profiling.summary import summary
 from skipmap.spec import JobSpec
 
-# Command-line option -> where it goes in the job spec.
-_PLACES = {
-    "target": ("target", "id"),
-    "revision": ("target", "revision"),
-    "dtype": ("target", "dtype"),
-    "device": ("target", "device"),
-    "draft": ("draft", "method"),
-    "draft_state": ("draft", "state"),
-    "domain": ("domain", "name"),
-    "metric": ("domain", "metric"),
-    "template": ("domain", "template"),
-    "shots": ("domain", "shots"),
-    "calibration": ("calibration", "source"),
-    "category": ("calibration", "category"),
-    "dataset_config": ("calibration", "dataset_config"),
-    "dataset_split": ("calibration", "dataset_split"),
-    "limit": ("calibration", "limit"),
-    "seed": ("calibration", "seed"),
-    "max_depth": ("search", "max_depth"),
-    "max_pool": ("search", "max_pool"),
-    "max_evaluations": ("search", "max_evaluations"),
-    "max_seconds": ("search", "max_seconds"),
-    "max_held_out_points": ("search", "max_held_out_points"),
-    "eps": ("search", "eps"),
-    "tau": ("search", "tau"),
-    "select": ("search", "select"),
-    "accept_measure": ("search", "accept_measure"),
-    "max_new_tokens": ("decoding", "max_new_tokens"),
-    "temperature": ("decoding", "temperature"),
-    "top_k": ("decoding", "top_k"),
-    "top_p": ("decoding", "top_p"),
-    "prefill": ("decoding", "prefill"),
-}
 _REQUIRED = {"target": "--target", "draft": "--draft", "domain": "--domain", "calibration": "--calibration"}
 
 
@@ -114,33 +82,20 @@ def _kept(folder: Path) -> str:
 def spec_from(arguments: Namespace) -> dict[str, Any]:
     """The job spec as plain data: the spec file, overridden by options."""
     spec = _read_spec(arguments.spec) if arguments.spec else {}
-    for option, (section, field) in _PLACES.items():
-        value = getattr(arguments, option)
-        if value is not None:
-            _section(spec, section)[field] = value
+    fill(spec, arguments)
     given = parameters(arguments.draft_param)
     if given:
-        params = _section(spec, "draft").get("params") or {}
+        params = section(spec, "draft").get("params") or {}
         if not isinstance(params, dict):
             raise InvalidInput("draft.params", f"must be an object (given: {params!r})")
-        _section(spec, "draft")["params"] = params | given
-    columns = pairs(arguments.column, "--column")
-    if columns:
-        _section(spec, "calibration")["columns"] = columns
+        section(spec, "draft")["params"] = params | given
     if arguments.force_no_signal:
-        _section(spec, "search")["allow_no_signal"] = True
+        section(spec, "search")["allow_no_signal"] = True
     for option, flag in _REQUIRED.items():
-        section, field = _PLACES[option]
-        if field not in _section(spec, section):
-            raise InvalidInput(flag, f"is required (or {section}.{field} in a --spec file)")
+        name, field = PLACES[option]
+        if field not in section(spec, name):
+            raise InvalidInput(flag, f"is required (or {name}.{field} in a --spec file)")
     return spec
-
-
-def _section(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    section = spec.setdefault(name, {})
-    if not isinstance(section, dict):
-        raise InvalidInput(name, f"must be an object (given: {section!r})")
-    return section
 
 
 def _read_spec(path: Path) -> dict[str, Any]:

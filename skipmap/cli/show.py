@@ -10,13 +10,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from skipmap.cli.console import AnswerConsole
+from skipmap.cli.counters import drafting_table
 from skipmap.cli.values import complete
 from skipmap.profiling.result import SCHEMA as RESULT_SCHEMA
 from skipmap.profiling.result import read_document, without_prompts
 from skipmap.profiling.summary import summary
 
 ROWS_SHOWN = 30
-PIPE_WIDTH = 140
 
 
 def run(arguments: Namespace) -> int:
@@ -25,24 +26,13 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print(json.dumps(without_prompts(document), ensure_ascii=False))
         return 0
-    # Names may hold brackets and colons; nothing of them is markup.
-    console = _Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = PIPE_WIDTH
+    console = AnswerConsole()
     with complete(str(arguments.file)):
         if document["schema"] == RESULT_SCHEMA:
             _show_result(console, document)
         else:
             _show_map(console, document)
     return 0
-
-
-class _Console(Console):
-    """A console that leaves a reader's departure to the caller."""
-
-    def on_broken_pipe(self) -> None:
-        """Go on raising."""
-        raise
 
 
 def _show_result(console: Console, document: Mapping[str, Any]) -> None:
@@ -68,6 +58,9 @@ def _show_result(console: Console, document: Mapping[str, Any]) -> None:
             ", ".join(points.get(tuple(row["skip"]), ())),
         )
     console.print(table)
+    counters = drafting_table(document)
+    if counters:
+        console.print(counters)
 
 
 def _caption(document: Mapping[str, Any]) -> str:

@@ -26,8 +26,8 @@ from skipmap.decoding.options import DecodeOptions
 from skipmap.skipset import SkipSet
 from skipmap.tree import ROOT, TokenTree, accept_greedy
 
-_TEXT, _TESTS = 0, 1
-"""Streams of a request's random numbers."""
+_TEXT, _TESTS = 1, 2
+"""Streams of a request's random numbers; NumPy's stream 0 is that of the bare seed, which drafts are given."""
 
 
 def request_seed(seed: int, prompt: Sequence[int], skip: SkipSet) -> int:
@@ -109,8 +109,8 @@ class Sampler:
                 return child, p
             rest = (p - q).clamp_(min=0)
             if not rest.sum() > 0:
-                # Equal distributions: a rejection was a matter of rounding.
-                return child, p
+                # Equal distributions: the rejection was a matter of rounding, and the target's own is as good.
+                return None, p
             p = rest / rest.sum()
             q[token] = 0
         return None, p

@@ -11,6 +11,7 @@ import torch
 from skipmap.calibration.items import Item
 from skipmap.decoding.sampling import request_seed
 from skipmap.decoding.speculative import decode, generate
+from skipmap.drafts.base import DraftMethod
 from skipmap.profiling.memory import give_back_freed, is_out_of_memory, too_big
 from skipmap.profiling.plan import chunks
 from skipmap.profiling.records import Evaluation, EvaluatorName, PromptRecord, corpus_metric
@@ -41,37 +42,75 @@ def evaluate(
     halved in order and the evaluations marked ``batch_split``.
     """
     evaluator = evaluator or evaluator_for(subject)
-    tables = None
-    try:
-        tables = _tables(subject, skips, items, batch_tokens, evaluator)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-    if tables is not None:
-        return [_collect(subject, skip, evaluator, table) for skip, table in zip(skips, tables, strict=True)]
-    # Only here, past the handler, does nothing hold the failed batch any more.
-    if subject.target.device.type == "cuda":
-        torch.cuda.empty_cache()
-    return [replace(e, batch_split=True) for e in _halved(subject, skips, items, batch_tokens, evaluator)]
+    return _evaluate(subject, [subject.draft], skips, items, batch_tokens, evaluator)[0]
 
 
-def _halved(
+def replay_drafts(
     subject: Subject,
+    drafts: Sequence[DraftMethod],
+    skips: Sequence[SkipSet],
+    items: Sequence[Item],
+    batch_tokens: int,
+) -> list[list[Evaluation]]:
+    """Evaluate several replayable drafts over one set of texts, [drafts][configurations]; see ``evaluate``.
+
+    The subject's own draft takes no part.
+    """
+    return _evaluate(subject, drafts, skips, items, batch_tokens, "replay")
+
+
+def _evaluate(
+    subject: Subject,
+    drafts: Sequence[DraftMethod],
     skips: Sequence[SkipSet],
     items: Sequence[Item],
     batch_tokens: int,
     evaluator: EvaluatorName,
-) -> list[Evaluation]:
+) -> list[list[Evaluation]]:
+    tables = None
+    try:
+        tables = _tables(subject, drafts, skips, items, batch_tokens, evaluator)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    if tables is not None:
+        return [
+            [_collect(subject, skip, evaluator, records) for skip, records in zip(skips, table, strict=True)]
+            for table in tables
+        ]
+    # Only here, past the handler, does nothing hold the failed batch any more.
+    if subject.target.device.type == "cuda":
+        torch.cuda.empty_cache()
+    halved = _halved(subject, drafts, skips, items, batch_tokens, evaluator)
+    return [[replace(evaluation, batch_split=True) for evaluation in table] for table in halved]
+
+
+def _halved(
+    subject: Subject,
+    drafts: Sequence[DraftMethod],
+    skips: Sequence[SkipSet],
+    items: Sequence[Item],
+    batch_tokens: int,
+    evaluator: EvaluatorName,
+) -> list[list[Evaluation]]:
     """Do the same rows in two halves: configurations first, then, of a single one, prompts."""
     if len(skips) > 1:
         half = len(skips) // 2
-        parts = [evaluate(subject, s, items, batch_tokens, evaluator) for s in (skips[:half], skips[half:])]
-        return [evaluation for part in parts for evaluation in part]
+        parts = [
+            _evaluate(subject, drafts, s, items, batch_tokens, evaluator)
+            for s in (skips[:half], skips[half:])
+        ]
+        return [[*first, *second] for first, second in zip(*parts, strict=True)]
     if len(items) == 1 or subject.carries_state:
         raise too_big(subject.target.device)
     half = len(items) // 2
-    parts = [evaluate(subject, skips, i, batch_tokens, evaluator) for i in (items[:half], items[half:])]
-    return [_collect(subject, skips[0], evaluator, [r for part in parts for r in part[0].prompts])]
+    parts = [
+        _evaluate(subject, drafts, skips, i, batch_tokens, evaluator) for i in (items[:half], items[half:])
+    ]
+    return [
+        [_collect(subject, skips[0], evaluator, [*first[0].prompts, *second[0].prompts])]
+        for first, second in zip(*parts, strict=True)
+    ]
 
 
 def answer(subject: Subject, skip: SkipSet, item: Item, memory: Memory | None = None) -> PromptRecord:
@@ -106,48 +145,55 @@ def _fresh(subject: Subject, skip: SkipSet, memory: Memory) -> Any:
 
 def _tables(
     subject: Subject,
+    drafts: Sequence[DraftMethod],
     skips: Sequence[SkipSet],
     items: Sequence[Item],
     batch_tokens: int,
     evaluator: EvaluatorName,
-) -> list[list[PromptRecord]]:
-    tables: list[dict[str, PromptRecord]] = [{} for _ in skips]
+) -> list[list[list[PromptRecord]]]:
+    """Records [drafts][configurations][prompts]."""
+    tables: list[list[dict[str, PromptRecord]]] = [[{} for _ in skips] for _ in drafts]
     memory: Memory = {}
     for chunk in chunks(subject, skips, items, batch_tokens, evaluator):
-        talks = [[Talk(item) for item in chunk] for _ in skips]
+        talks = [[[Talk(item) for item in chunk] for _ in skips] for _ in drafts]
         for turn in range(len(chunk[0].turns)):
-            _take_turn(subject, skips, talks, turn, evaluator, memory)
-        for table, row in zip(tables, talks, strict=True):
-            table.update((talk.item.id, talk.record(subject)) for talk in row)
+            _take_turn(subject, drafts, skips, talks, turn, evaluator, memory)
+        for table, rows in zip(tables, talks, strict=True):
+            for found, row in zip(table, rows, strict=True):
+                found.update((talk.item.id, talk.record(subject)) for talk in row)
         give_back_freed()
-    return [[table[item.id] for item in items] for table in tables]
+    return [[[found[item.id] for item in items] for found in table] for table in tables]
 
 
 def _take_turn(
     subject: Subject,
+    drafts: Sequence[DraftMethod],
     skips: Sequence[SkipSet],
-    talks: Sequence[Sequence[Talk]],
+    talks: Sequence[Sequence[Sequence[Talk]]],
     turn: int,
     evaluator: EvaluatorName,
     memory: Memory,
 ) -> None:
-    prompts = [[subject.prompt(talk.item, talk.answers) for talk in row] for row in talks]
-    draft = subject.draft if evaluator == "live" else Recorder([subject.draft])
+    # Several drafts share their texts, so the talks of the first one say what all have answered so far.
+    rows = talks[0]
+    prompts = [[subject.prompt(talk.item, talk.answers) for talk in row] for row in rows]
+    draft = subject.draft if evaluator == "live" else Recorder(drafts)
     if evaluator == "live":
-        states = [_fresh(subject, skip, memory) for skip, row in zip(skips, talks, strict=True) for _ in row]
+        states = [_fresh(subject, skip, memory) for skip, row in zip(skips, rows, strict=True) for _ in row]
     else:
-        states = [draft.fresh() for row in talks for _ in row]
+        states = [draft.fresh() for row in rows for _ in row]
     # The first turn's prompts are the same for all configurations, and so are their histories.
     given = prompts if turn else prompts[0]
     answers = decode(subject.target, skips, given, draft, subject.stop_rule, subject.options, states)
     for c, skip in enumerate(skips):
-        for i, (talk, out) in enumerate(zip(talks[c], answers[c], strict=True)):
-            counts = out.counts
-            if evaluator == "replay":
-                seed = request_seed(subject.options.seed, prompts[c][i], skip)
-                limit, record = subject.options.max_new_tokens, states[c * len(talks[c]) + i]
-                counts = replay(subject.draft, prompts[c][i], out.token_ids, limit, seed, record)
-            talk.add(out, counts)
+        for i, out in enumerate(answers[c]):
+            seed = request_seed(subject.options.seed, prompts[c][i], skip)
+            limit, record = subject.options.max_new_tokens, states[c * len(answers[c]) + i]
+            for counted, table in zip(drafts, talks, strict=True):
+                counts = out.counts
+                if evaluator == "replay":
+                    counts = replay(counted, prompts[c][i], out.token_ids, limit, seed, record)
+                table[c][i].add(out, counts)
 
 
 def _collect(

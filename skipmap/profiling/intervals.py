@@ -31,9 +31,7 @@ class Resampled:
 def resample(prompts: Sequence[PromptRecord], metric: Metric) -> Resampled:
     """Draw the same prompts for every configuration: quotients and BLEU are recomputed from resampled sums."""
     n = len(prompts)
-    picks = np.random.default_rng(SEED).integers(0, n, size=(RESAMPLES, n))
-    weights = np.zeros((RESAMPLES, n))
-    np.add.at(weights, (np.arange(RESAMPLES)[:, None], picks), 1.0)
+    weights = _weights(n)
 
     def total(values: Sequence[float]) -> Floats:
         summed: Floats = weights @ np.array(values, dtype=np.float64)
@@ -50,6 +48,15 @@ def resample(prompts: Sequence[PromptRecord], metric: Metric) -> Resampled:
     )
 
 
+def accept_interval(prompts: Sequence[PromptRecord]) -> tuple[float, float]:
+    """Interval of the accept length alone, by the same draws; prompts without a step have no say in it."""
+    stepped = [p for p in prompts if p.steps]
+    if not stepped:
+        return 0.0, 0.0
+    sums = _weights(len(stepped)) @ np.array([(p.emitted, p.steps) for p in stepped], dtype=np.float64)
+    return interval(sums[:, 0] / sums[:, 1])
+
+
 def interval(draws: Floats) -> tuple[float, float]:
     """Central 95 % of the draws."""
     low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
@@ -62,6 +69,14 @@ def change(
     """Interval of sparse minus dense, or of sparse over dense."""
     a, b = figure(sparse), figure(dense)
     return interval(_quotient(a, b) if ratio else a - b)
+
+
+def _weights(n: int) -> Floats:
+    """How often each of ``n`` prompts is drawn, [resamples, n]."""
+    picks = np.random.default_rng(SEED).integers(0, n, size=(RESAMPLES, n))
+    weights = np.zeros((RESAMPLES, n))
+    np.add.at(weights, (np.arange(RESAMPLES)[:, None], picks), 1.0)
+    return weights
 
 
 def _quotient(top: Floats, bottom: Floats) -> Floats:

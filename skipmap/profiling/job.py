@@ -19,7 +19,7 @@ from skipmap.profiling.evaluate import evaluator_for
 from skipmap.profiling.search import check_bounds
 from skipmap.profiling.subject import Subject
 from skipmap.spec import JobSpec
-from skipmap.target.loaded import load_target
+from skipmap.target.loaded import LoadedTarget, load_target
 from skipmap.target.loading import ResolvedTarget
 from skipmap.target.model import Hook
 
@@ -87,8 +87,13 @@ def open_job(checked: CheckedSpec, hook: Hook | None = None) -> Job:
     loaded = load_target(
         spec.target.id, spec.target.revision, spec.target.dtype, spec.target.device, hook=hook
     )
-    layers = loaded.model.num_layers
-    check_bounds(spec.search, layers)
+    check_bounds(spec.search, loaded.model.num_layers)
+    return job_on(loaded, checked)
+
+
+def job_on(loaded: LoadedTarget, checked: CheckedSpec) -> Job:
+    """The job on a target in memory, which several jobs may share; checks draft files and prompt lengths."""
+    spec = checked.spec
     assert spec.domain.template and spec.decoding.max_new_tokens and spec.decoding.stop is not None
     subject = Subject(
         target=loaded.model,
@@ -97,7 +102,9 @@ def open_job(checked: CheckedSpec, hook: Hook | None = None) -> Job:
         template=get_template(spec.domain.template),
         shots=checked.data.shots,
         metric=checked.metric,
-        draft=make_draft(spec.draft.method, spec.draft.params, Resources(loaded.encode, layers)),
+        draft=make_draft(
+            spec.draft.method, spec.draft.params, Resources(loaded.encode, loaded.model.num_layers)
+        ),
         options=DecodeOptions(
             max_new_tokens=spec.decoding.max_new_tokens,
             stop=spec.decoding.stop,
@@ -112,6 +119,31 @@ def open_job(checked: CheckedSpec, hook: Hook | None = None) -> Job:
     for item in (*checked.data.calibration, *checked.data.held_out):
         subject.check_length(item)
     return Job(spec, checked.data, loaded.resolved, subject)
+
+
+def describe_target(job: Job) -> dict[str, Any]:
+    """Identity of the target and how it runs."""
+    model = job.subject.target
+    return {
+        "id": job.target.id,
+        "revision": job.target.revision,
+        "fingerprint": job.target.fingerprint,
+        "num_layers": model.num_layers,
+        "block_types": list(model.block_types),
+        "dtype": str(model.geometry.dtype).removeprefix("torch."),
+        "device": str(model.device),
+    }
+
+
+def describe_data(data: CalibrationData) -> dict[str, Any]:
+    """Digest and sizes of the parts, what was left out, and the examples shown."""
+    return {
+        "digest": data.digest,
+        "n_calibration": len(data.calibration),
+        "n_held_out": len(data.held_out),
+        "left_out": data.left_out,
+        "shots": [item.id for item in data.shots],
+    }
 
 
 def describe_draft(subject: Subject) -> dict[str, Any]:

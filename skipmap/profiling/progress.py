@@ -29,6 +29,15 @@ class CheckProgress:
 
 
 @dataclass(frozen=True)
+class PassProgress:
+    """Passes over a domain's prompts done so far: one for all replayed drafts, one for each live draft."""
+
+    domain: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
 class Phase:
     """Something without a count begins."""
 
@@ -42,7 +51,8 @@ class Note:
     text: str
 
 
-Event = LevelProgress | CheckProgress | Phase | Note
+Counted = LevelProgress | CheckProgress | PassProgress
+Event = Counted | Phase | Note
 Listener = Callable[[Event], None]
 
 

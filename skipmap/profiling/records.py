@@ -111,6 +111,21 @@ class Evaluation:
         """The figure that the accept floor uses."""
         return self.accept_length if measure == "tokens_per_step" else self.accepted_drafts
 
+    def figures(self) -> dict[str, Any]:
+        """Plain values over all prompts, for documents."""
+        found: dict[str, Any] = {
+            "accept_length": self.accept_length,
+            "accepted_drafts": self.accepted_drafts,
+            "steps": self.steps,
+            "tree_size": self.tree_size,
+            "accepted_histogram": list(self.accepted_histogram),
+            "proposed_histogram": list(self.proposed_histogram),
+            "idle_prompts": self.idle_prompts,
+            "metric": self.metric,
+            "evaluator": self.evaluator,
+        }
+        return found | {"batch_split": True} if self.batch_split else found
+
     def to_json(self) -> dict[str, Any]:
         """Plain values for stored groups."""
         return {

@@ -15,7 +15,7 @@ from skipmap.errors import InvalidInput, NotFound
 from skipmap.maps.document import SCHEMA as MAP_SCHEMA
 from skipmap.profiling.evaluate import evaluator_for
 from skipmap.profiling.held_out import HeldOutPoint, tokens_per_second
-from skipmap.profiling.job import describe_draft
+from skipmap.profiling.job import describe_data, describe_draft, describe_target
 from skipmap.profiling.plan import chunks
 from skipmap.profiling.records import Evaluation
 from skipmap.profiling.run import Findings
@@ -66,25 +66,10 @@ def build_result(findings: Findings) -> dict[str, Any]:
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "spec": job.spec.model_dump(mode="json"),
-        "target": {
-            "id": job.target.id,
-            "revision": job.target.revision,
-            "fingerprint": job.target.fingerprint,
-            "num_layers": job.subject.target.num_layers,
-            "block_types": list(job.subject.target.block_types),
-            "dtype": str(job.subject.target.geometry.dtype).removeprefix("torch."),
-            "device": str(job.subject.target.device),
-            "template": job.subject.template.definition(job.subject.tokenizer),
-        },
+        "target": describe_target(job) | {"template": job.subject.template.definition(job.subject.tokenizer)},
         "draft": describe_draft(job.subject),
         "metric": {"name": job.subject.metric.name, "signature": job.subject.metric.signature},
-        "data": {
-            "digest": job.data.digest,
-            "n_calibration": len(job.data.calibration),
-            "n_held_out": len(job.data.held_out),
-            "left_out": job.data.left_out,
-            "shots": [item.id for item in job.data.shots],
-        },
+        "data": describe_data(job.data),
         "batch_plan": _batch_plan(findings),
         "baseline": findings.baseline,
         "no_signal": findings.no_signal,
@@ -110,7 +95,7 @@ def build_result(findings: Findings) -> dict[str, Any]:
             "not_checked": [s.to_list() for s in findings.points_left_out],
         },
         "notes": findings.notes,
-        "versions": _versions(),
+        "versions": versions(),
         "timings": findings.timings,
     }
     document["search_digest"] = search_digest(document)
@@ -180,23 +165,14 @@ def _untimed(value: Any) -> Any:
 
 def _row(findings: Findings, evaluation: Evaluation) -> dict[str, Any]:
     skip = evaluation.skip
-    row: dict[str, Any] = {
+    return {
         "skip": skip.to_list(),
         "level": len(skip),
-        "accept_length": evaluation.accept_length,
-        "accepted_drafts": evaluation.accepted_drafts,
-        "steps": evaluation.steps,
-        "tree_size": evaluation.tree_size,
-        "accepted_histogram": list(evaluation.accepted_histogram),
-        "proposed_histogram": list(evaluation.proposed_histogram),
-        "idle_prompts": evaluation.idle_prompts,
-        "metric": evaluation.metric,
+        **evaluation.figures(),
         "cost_ratio": findings.cost.ratio(skip) if findings.cost else None,
         "feasible": skip == DENSE or skip in findings.outcome.feasible,
-        "evaluator": evaluation.evaluator,
         "per_prompt": [prompt.to_json() for prompt in evaluation.prompts],
     }
-    return row | {"batch_split": True} if evaluation.batch_split else row
 
 
 def _held_out_row(evaluation: Evaluation) -> dict[str, Any]:
@@ -265,7 +241,8 @@ def _batch_plan(findings: Findings) -> dict[str, Any]:
     }
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """What a document's figures were made with."""
     names = ("torch", "transformers", "sacrebleu", "rouge-score")
     return {
         "skipmap": __version__,

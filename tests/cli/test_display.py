@@ -6,7 +6,7 @@ import time
 import pytest
 
 from skipmap.cli.display import Pace, best, progress_display, title
-from skipmap.profiling.progress import CheckProgress, LevelProgress, Note, Phase
+from skipmap.profiling.progress import CheckProgress, LevelProgress, Note, PassProgress, Phase
 from skipmap.skipset import SkipSet
 
 BEST = (SkipSet((1, 4)), 1.5, 0.25)
@@ -38,6 +38,7 @@ def test_pace_counts_from_where_the_phase_began(clock):
         (LevelProgress("level", 3, 0, 30), "level 3"),
         (CheckProgress(0, 8, 1), "held-out check of 1 point"),
         (CheckProgress(0, 8, 3), "held-out check of 3 points"),
+        (PassProgress("qa", 0, 3), "qa"),
     ],
 )
 def test_titles(event, text):
@@ -46,6 +47,7 @@ def test_titles(event, text):
 
 def test_best_so_far():
     assert best(LevelProgress("single", 1, 0, 30)) == ""
+    assert best(PassProgress("qa", 0, 3)) == ""
     assert best(CheckProgress(0, 8, 1)) == best(Note("x")) == best(Phase("x")) == ""
     assert best(LevelProgress("level", 2, 0, 30, BEST)) == "best so far {1,4} A 1.500 M 0.250"
 
@@ -59,6 +61,9 @@ def test_plain_lines_where_stderr_is_no_terminal(capsys, clock):
         listener(Note("a [bold]note[/] with :smile: and [/nothing]"))
         listener(Phase("measuring"))
         listener(CheckProgress(8, 8, 2))
+        listener(PassProgress("qa", 0, 2))
+        clock[0] += 4
+        listener(PassProgress("qa", 1, 2))
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
@@ -68,6 +73,8 @@ def test_plain_lines_where_stderr_is_no_terminal(capsys, clock):
         "note: a [bold]note[/] with :smile: and [/nothing]",
         "measuring",
         "held-out check of 2 points: 8/8",
+        "qa: 0/2",
+        "qa: 1/2  4.0 s a pass, about 0:04 left",
     ]
 
 

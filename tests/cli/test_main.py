@@ -13,7 +13,7 @@ import pytest
 from skipmap import __version__, cli
 from skipmap.errors import Interrupted, InvalidInput, ModelFailure, NotFound, Refused, SkipmapError
 
-COMMANDS = ("profile", "generate", "show", "report", "models", "drafts", "doctor")
+COMMANDS = ("profile", "compare", "generate", "show", "report", "models", "drafts", "doctor")
 
 
 def raising(error):

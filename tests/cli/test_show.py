@@ -21,7 +21,9 @@ def test_result_as_table(skipmap, finished):
     ran = skipmap("show", finished.result)
     assert (ran.code, ran.err) == (0, "")
     document = finished.document
-    lines = ran.out.splitlines()
+    head, title, _ = ran.out.partition(" Drafting ")
+    assert title
+    lines = head.splitlines()
     assert lines[0].startswith("words on ")
     table = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
     rows = {row[0]: row for row in table}

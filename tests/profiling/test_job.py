@@ -16,7 +16,7 @@ from skipmap.target.model import TargetModel
     [
         (
             {"draft": {"method": "oracle", "params": {}}},
-            r"^draft.method: 'oracle' is unknown; known: prompt_lookup, sam",
+            r"^draft.method: 'oracle' is unknown; known: lookahead, pia, prompt_lookup, sam, samd, token_recycling",
         ),
         (
             {"draft": {"params": {"depth": 3}}},

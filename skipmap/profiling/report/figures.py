@@ -77,6 +77,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def milliseconds(seconds: float | None) -> str:
+    """A short time."""
+    return NONE if seconds is None else f"{_plain(1000 * seconds, 2)} ms"
+
+
 def duration(seconds: float) -> str:
     """Seconds, or minutes and seconds from two minutes on."""
     if seconds < 120:

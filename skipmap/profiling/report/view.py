@@ -10,6 +10,7 @@ from typing import Any
 from skipmap.errors import InvalidInput
 from skipmap.maps.gain import expected_speedup
 from skipmap.metrics.registry import metric_help
+from skipmap.profiling.drafting import Drafting, drafting
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.report.figures import relative
 from skipmap.profiling.result import SCHEMA
@@ -40,6 +41,7 @@ class Row:
     feasible: bool
     evaluator: str
     batch_split: bool
+    drafting: Drafting | None
 
     @property
     def level(self) -> int:
@@ -64,6 +66,7 @@ class HeldOut:
     intervals: Mapping[str, tuple[float, float]]
     passes_gate: bool | None
     prompts: tuple[Mapping[str, Any], ...]
+    drafting: Drafting | None
 
 
 class View:
@@ -175,6 +178,7 @@ class View:
             data["feasible"],
             data["evaluator"],
             data.get("batch_split", False),
+            drafting(data),
         )
 
     def _held_out(self, data: Mapping[str, Any]) -> HeldOut:
@@ -187,4 +191,5 @@ class View:
             {name: (ends[0], ends[1]) for name, ends in data.get("intervals", {}).items()},
             data.get("passes_gate"),
             tuple(data.get("per_prompt", ())),
+            drafting(data),
         )

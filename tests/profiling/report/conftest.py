@@ -156,6 +156,84 @@ def make_held_out(
     return {"dense": part(dense) | {"skip": []}, "points": [point], "not_checked": []}
 
 
+def count(row: dict[str, Any], accepted: Sequence[int], proposed: Sequence[int]) -> None:
+    """Give a row drafting counters; a held-out one times, too: 2 ms drafting and 30 ms verifying a step."""
+    row |= {"accepted_histogram": list(accepted), "proposed_histogram": list(proposed)}
+    row["steps"] = sum(accepted)
+    if "tokens_per_second" in row:
+        row |= {"draft_seconds": 0.002 * row["steps"], "verify_seconds": 0.03 * row["steps"]}
+    else:
+        row["tree_size"] = 3.5
+
+
+def make_comparison(scores: Mapping[str, Mapping[str, float | None]], **changes: Any) -> dict[str, Any]:
+    """A comparison with accept lengths by domain and draft; None: no step. Intervals reach 0.2 down and 0.5 up."""
+
+    def compared(name: str, accept: float | None) -> dict[str, Any]:
+        stepped = accept is not None
+        return {
+            "draft": name,
+            "accept_length": accept or 0.0,
+            "interval": [accept - 0.2, accept + 0.5] if accept is not None else [0.0, 0.0],
+            "accepted_drafts": accept - 1 if accept is not None else 0.0,
+            "steps": 10 * stepped,
+            "tree_size": 3.5 * stepped,
+            "accepted_histogram": [6, 3, 1] if stepped else [],
+            "proposed_histogram": [2, 0, 8] if stepped else [],
+            "position_acceptance": [0.5, 0.125] if stepped else [],
+            "idle_prompts": 0 if stepped else 4,
+            "metric": 0.4,
+            "evaluator": "replay",
+        }
+
+    names = next(iter(scores.values()))
+    document: dict[str, Any] = {
+        "schema": "skipmap.comparison/1",
+        "target": {
+            "id": "tiny",
+            "revision": None,
+            "fingerprint": "f" * 64,
+            "num_layers": 4,
+            "block_types": ["full_attention"] * 4,
+            "dtype": "float32",
+            "device": "cpu",
+        },
+        "skip": [],
+        "accept_length": "tokens emitted per verification step, bonus token included; plain decoding = 1",
+        "part": "calibration",
+        "drafts": {
+            name: {
+                "method": name.split(":")[0],
+                "params": {"num_tokens": 4},
+                "fingerprint": None,
+                "lossy": False,
+                "summary": "copies what came before",
+                "replayable": True,
+            }
+            for name in names
+        },
+        "domains": {
+            domain: {
+                "spec": {"domain": {"name": domain}},
+                "template": {"name": "chat"},
+                "metric": {"name": "f1", "signature": "f1|v:1"},
+                "data": {
+                    "digest": "d" * 64,
+                    "n_calibration": 4,
+                    "n_held_out": 16,
+                    "left_out": {},
+                    "shots": [],
+                },
+                "rows": [compared(name, accept) for name, accept in found.items()],
+            }
+            for domain, found in scores.items()
+        },
+        "notes": [],
+        "versions": {"skipmap": "0.1.0"},
+    }
+    return document | changes
+
+
 class Page(HTMLParser):
     """Elements of a page as (tag, attributes, text until its end), in order of their ends."""
 
@@ -218,6 +296,16 @@ def held_out() -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def row() -> Callable[..., dict[str, Any]]:
     return prompt
+
+
+@pytest.fixture
+def counted() -> Callable[..., None]:
+    return count
+
+
+@pytest.fixture
+def comparison() -> Callable[..., dict[str, Any]]:
+    return make_comparison
 
 
 @pytest.fixture

@@ -17,13 +17,17 @@ EVIL = '<script>alert("1")</script>\'&'
 
 
 @pytest.fixture
-def full(result: Make, held_out: Make, row: Make) -> dict[str, Any]:
+def full(result: Make, held_out: Make, row: Make, counted: Make) -> dict[str, Any]:
     """A result with every part."""
     dense = [row(f"p{i}", 10, 20, [0.4], "the cat sat") for i in range(5)]
     sparse = [row(f"p{i}", 10, 20 + i, [0.4 + 0.1 * (i - 1)], "the dog sat") for i in range(5)]
     document: dict[str, Any] = result(
         SINGLES, selected=(1,), front=[(1,)], pool=(1, 2, 3), held_out=held_out((1,), dense, sparse)
     )
+    counted(document["dense"], [60, 30, 10], [40, 10, 50])
+    counted(document["evaluations"][1], [70, 20, 0, 10], [50, 0, 0, 50])
+    counted(document["held_out"]["dense"], [25, 25], [20, 30])
+    counted(document["held_out"]["points"][0], [40, 10], [20, 30])
     return document
 
 
@@ -188,3 +192,55 @@ def test_accepted_drafts_are_never_called_accept_length(full: dict[str, Any], pa
     assert "All configurations: accepted drafts against f1" in found.text
     # The floor is 95 % of dense's accepted drafts, 1.0.
     assert "A is at least 0.95" in found.text
+
+
+def test_drafting_is_shown_dense_beside_selected(full: dict[str, Any], page: Make) -> None:
+    found = page(render_report([full]))
+    assert "What drafts get accepted" in [text for _, text in found.all("h2")]
+    assert "Dense: a step scores 3.50 positions, root included, and accepts 0.50 drafted tokens" in found.text
+    tables = {attrs["aria-label"]: " ".join(text.split()) for attrs, text in found.all("div", "scroll")}
+    assert tables["Accepted drafted tokens a step"].endswith(
+        "06060.0 %7070.0 % 13030.0 %2020.0 % 21010.0 %00.0 % 300.0 %1010.0 %"
+    )
+    assert tables["Acceptance by draft position"].endswith(
+        "16066.7 %5060.0 % 25020.0 %5020.0 % 30\u20135020.0 %"
+    )
+    # 0.5 s an answer, five answers over 50 steps: 50 ms a step, of which 2 draft and 30 verify.
+    assert tables["Time of a step"].count("502.00 ms4.0 %30.00 ms60.0 %18.00 ms36.0 %50.00 ms") == 2
+
+
+def test_drafting_of_dense_alone_where_nothing_is_selected(
+    no_signal: dict[str, Any], counted: Make, page: Make
+) -> None:
+    counted(no_signal["dense"], [60, 40], [60, 40])
+    found = page(render_report([no_signal]))
+    assert len(found.all("rect", "dense")) == 2 + 1 + 1
+    assert not found.all("rect", "selected")
+    assert "Time of a step" not in found.text
+
+
+def test_drafts_that_never_came_have_no_positions(
+    no_signal: dict[str, Any], counted: Make, page: Make
+) -> None:
+    counted(no_signal["dense"], [100], [100])
+    found = page(render_report([no_signal])).text
+    assert "100 of 100 steps had no draft." in found
+    assert "No step had a draft, so there is no acceptance by position." in found
+
+
+def test_results_of_older_versions_are_shown_without_drafting(full: dict[str, Any], page: Make) -> None:
+    counters = ("accepted_histogram", "proposed_histogram", "tree_size", "draft_seconds", "verify_seconds")
+    held_out = full["held_out"]
+    for part in (full["dense"], *full["evaluations"], held_out["dense"], *held_out["points"]):
+        for name in counters:
+            part.pop(name, None)
+    found = page(render_report([full]))
+    assert "What drafts get accepted" not in found.text
+    assert found.all("figure", "heat")
+
+
+def test_copies_without_prompts_show_no_rest(full: dict[str, Any], page: Make) -> None:
+    found = page(render_report([without_prompts(full)]))
+    (times,) = (text for attrs, text in found.all("div", "scroll") if attrs["aria-label"] == "Time of a step")
+    assert times.count("2.00 ms6.2 %30.00 ms93.8 %32.00 ms") == 2
+    assert "Rest" not in times

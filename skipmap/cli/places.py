@@ -1,0 +1,77 @@
+"""Where command-line options go in a job spec."""
+
+from __future__ import annotations
+
+import contextlib
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+from skipmap.cli.values import pairs
+from skipmap.errors import InvalidInput
+
+PLACES = {
+    "target": ("target", "id"),
+    "revision": ("target", "revision"),
+    "dtype": ("target", "dtype"),
+    "device": ("target", "device"),
+    "draft": ("draft", "method"),
+    "draft_state": ("draft", "state"),
+    "domain": ("domain", "name"),
+    "metric": ("domain", "metric"),
+    "template": ("domain", "template"),
+    "shots": ("domain", "shots"),
+    "calibration": ("calibration", "source"),
+    "category": ("calibration", "category"),
+    "dataset_config": ("calibration", "dataset_config"),
+    "dataset_split": ("calibration", "dataset_split"),
+    "limit": ("calibration", "limit"),
+    "seed": ("calibration", "seed"),
+    "max_depth": ("search", "max_depth"),
+    "max_pool": ("search", "max_pool"),
+    "max_evaluations": ("search", "max_evaluations"),
+    "max_seconds": ("search", "max_seconds"),
+    "max_held_out_points": ("search", "max_held_out_points"),
+    "eps": ("search", "eps"),
+    "tau": ("search", "tau"),
+    "select": ("search", "select"),
+    "accept_measure": ("search", "accept_measure"),
+    "max_new_tokens": ("decoding", "max_new_tokens"),
+    "temperature": ("decoding", "temperature"),
+    "top_k": ("decoding", "top_k"),
+    "top_p": ("decoding", "top_p"),
+    "prefill": ("decoding", "prefill"),
+}
+"""Option (as a name of Python) -> section and field."""
+
+
+def fill(spec: dict[str, Any], arguments: Namespace) -> None:
+    """Put the options that a command has, and that were given, into a spec as plain data."""
+    for option, (name, field) in PLACES.items():
+        value = getattr(arguments, option, None)
+        if value is not None:
+            section(spec, name)[field] = value
+    columns = pairs(arguments.column, "--column")
+    if columns:
+        section(spec, "calibration")["columns"] = columns
+
+
+def section(spec: dict[str, Any], name: str) -> dict[str, Any]:
+    """A section of the spec, made if it is not there; raises InvalidInput if it is no object."""
+    found = spec.setdefault(name, {})
+    if not isinstance(found, dict):
+        raise InvalidInput(name, f"must be an object (given: {found!r})")
+    return found
+
+
+@contextlib.contextmanager
+def named_by_option() -> Iterator[None]:
+    """Name the option instead of the spec's field, for commands that read no spec file."""
+    try:
+        yield
+    except InvalidInput as error:
+        options = {f"{name}.{field}": option for option, (name, field) in PLACES.items()}
+        option = options.get(error.field)
+        if option is None:
+            raise
+        raise InvalidInput(f"--{option.replace('_', '-')}", error.problem) from None
