@@ -218,7 +218,7 @@ def test_map_with_a_bad_skip_set_is_refused(generate, finished, tmp_path, skip):
         (["--skip", "1-3"], 2, "--skip: '1-3' is no block index"),
         (["--skip", "1,,2"], 2, "--skip: '' is no block index"),
         (["--skip", "9" * 5000], 2, "--skip: '999"),
-        (["--draft", "oracle"], 2, "draft.method: 'oracle' is unknown; known: lookahead, pia, prompt_lookup, sam, samd, token_recycling"),
+        (["--draft", "oracle"], 2, "draft.method: 'oracle' is unknown; known: lookahead, pia, prompt_lookup"),
         (["--draft-param", "depth=3"], 2, "draft.params.depth: sam has no such parameter; known: corpus"),
         (["--draft-param", "growth=NaN"], 2, "draft.params.growth: Input should be a finite number"),
         (["--draft-param", "junk"], 2, "--draft-param: 'junk' is not of the form name=value"),

@@ -230,7 +230,7 @@ GOOD = [{"id": i, "prompt": "w1 w2", "reference": "w3"} for i in range(10)]
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--draft", "oracle"], 2, "draft.method: 'oracle' is unknown; known: lookahead, pia, prompt_lookup, sam, samd, token_recycling"),
+        (["--draft", "oracle"], 2, "draft.method: 'oracle' is unknown; known: lookahead, pia, prompt_lookup"),
         (
             ["--draft-param", "x=1"],
             2,
