@@ -33,7 +33,8 @@ def test_text_is_that_of_the_model_without_the_blocks(
     family, name, tiny_target, make_rule, repeating_prompts, random_skips, expected
 ):
     target, rule, options = tiny_target(family), make_rule(LIMIT), DecodeOptions(LIMIT)
-    skips = random_skips(FAMILIES.index(family), 1)
+    # Skip sets under which no answer hangs on rounding: the two likeliest tokens always lie 7e-4 apart or more.
+    skips = random_skips(10 + FAMILIES.index(family), 1)
     assert sum(0 in skip for skip in skips) >= 2
     together = decode(target, skips, repeating_prompts, make_draft(name), rule, options)
     accepted = 0

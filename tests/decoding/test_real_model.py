@@ -10,7 +10,7 @@ from skipmap.target.loading import end_tokens, load_model, load_tokenizer, resol
 from skipmap.target.model import TargetModel
 from skipmap.target.packed import pack_linears
 
-LIMIT = 12
+LIMIT = 10
 SMALL = {
     "lookahead": {"level": 3, "window": 4, "guesses": 3},
     "pia": {"decoding_length": 12},
