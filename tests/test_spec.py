@@ -48,7 +48,7 @@ def test_defaults_are_the_published_ones():
         "domain.tau",
         "calibration.file",
         "search.k",
-        "decoding.top_p",
+        "decoding.beams",
     ],
 )
 def test_unknown_field_is_refused_by_its_path(path):
