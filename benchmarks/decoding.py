@@ -26,7 +26,7 @@ from skipmap.decoding.options import Generation
 from skipmap.decoding.speculative import generate
 from skipmap.drafts.base import DraftMethod
 from skipmap.drafts.registry import draft_names, make_draft
-from skipmap.profiling.cost import time_steps
+from skipmap.profiling.cost import ROUNDS, WARM_UP_ROUNDS
 from skipmap.profiling.subject import Subject
 from skipmap.skipset import SkipSet
 from skipmap.target.loading import load_model, resolve_target
@@ -174,10 +174,17 @@ def _counted(outs: Sequence[Generation]) -> dict[str, Any]:
 def _steps(subject: Subject, prompts: Sequence[Sequence[int]]) -> dict[int, dict[str, float]]:
     """Median seconds of a dense verification step after the median prompt, and the break-even accept length."""
     prompt = sorted(prompts, key=len)[len(prompts) // 2]
-    medians = {
-        size: statistics.median(time_steps(subject.target, size, prompt, [DENSE])[DENSE])
-        for size in TREE_SIZES
-    }
+    target = subject.target
+    batch = target.prefill([DENSE], [prompt], slots=max(TREE_SIZES))
+    seconds: dict[int, list[float]] = {size: [] for size in TREE_SIZES}
+    # In turn, so that a slow spell of the machine hits all sizes alike.
+    for _ in range(WARM_UP_ROUNDS + ROUNDS):
+        for size, values in seconds.items():
+            tokens = torch.tensor([list(prompt[:1]) * size])
+            began = time.perf_counter()
+            target.logits(target.step(batch, tokens).hidden[0]).argmax(-1)
+            values.append(time.perf_counter() - began)
+    medians = {size: statistics.median(values[WARM_UP_ROUNDS:]) for size, values in seconds.items()}
     return {
         size: {"seconds": value, "break_even": value / medians[1], "context": len(prompt)}
         for size, value in medians.items()

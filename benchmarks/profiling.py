@@ -134,7 +134,7 @@ def _greedy_record(job: Job, plain: PreTrainedModel, skip: SkipSet, item: Item) 
     with torch.inference_mode(), pruned(plain, skip) as model:
         out = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=settings)
     new = out[0, len(prompt) :].tolist()
-    counts = replay(subject.draft, prompt, new, subject.options.max_new_tokens)
+    counts = replay(subject.draft, prompt, new, subject.options)
     text = subject.stop_rule.text(new)
     return PromptRecord(
         item.id,

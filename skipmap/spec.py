@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from skipmap.canonical import digest
+from skipmap.canonical import bad_text, digest
 from skipmap.errors import InvalidInput
 
 ParamValue = str | int | float | bool | None
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+COLDEST = 0.01
+"""Lowest temperature above 0: below it, scaled scores leave what numbers can hold."""
+
+
+def _greedy_or_warm(temperature: float) -> float:
+    if 0 < temperature < COLDEST:
+        raise ValueError(f"must be 0 (greedy) or at least {COLDEST}")
+    return temperature
 
 
 class _Section(BaseModel):
@@ -80,7 +90,7 @@ class DecodingSpec(_Section):
     """How answers are decoded; None takes the preset's value."""
 
     max_new_tokens: int | None = Field(default=None, ge=1, le=65536)
-    temperature: float = Field(default=0.0, ge=0.0, le=10.0)
+    temperature: Annotated[float, Field(ge=0.0, le=10.0), AfterValidator(_greedy_or_warm)] = 0.0
     top_k: int = Field(default=0, ge=0, le=1_000_000)
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
     seed: int = 0
@@ -108,6 +118,11 @@ class JobSpec(_Section):
     @classmethod
     def parse(cls, data: Any) -> JobSpec:
         """Validate plain data; the first problem becomes one InvalidInput naming field, value and rule."""
+        bad = bad_text(data)
+        if bad is not None:
+            raise InvalidInput(
+                bad or "spec", "holds characters that are no valid text (a lone surrogate or NUL)"
+            )
         try:
             return cls.model_validate(data)
         except ValidationError as error:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skipmap.canonical import canonical_json, digest
+from skipmap.canonical import bad_text, canonical_json, digest
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -41,3 +41,17 @@ def test_numbers_that_json_lacks_are_refused(number):
 def test_digest_is_sha256_of_the_utf8_text():
     assert digest({"é": 1}) == hashlib.sha256('{"é":1}'.encode()).hexdigest()
     assert digest([]) == "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        ({"a": {"b": ["fine", "\ud800"]}}, "a.b.1"),
+        ({"labels": {"x": "nul \0"}}, "labels.x"),
+        ({"labels": {"\udfff": 1}}, "labels"),
+        ("\ud800", ""),
+        ({"a": ["\U0001f600", 1, None, {"é": "ü"}]}, None),
+    ],
+)
+def test_text_that_cannot_be_stored_is_found(data, place):
+    assert bad_text(data) == place

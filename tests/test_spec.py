@@ -128,3 +128,20 @@ def test_digest_ignores_name_and_labels_alone():
 
 def test_digest_takes_a_default_given_in_full_as_the_same():
     assert JobSpec.parse(changed("search.eps", 0.05)).digest == JobSpec.parse(SMALLEST).digest
+
+
+@pytest.mark.parametrize("place", ["labels", "stop", "corpus"])
+def test_text_that_cannot_be_stored_is_refused(place):
+    bad = {
+        "labels": {"labels": {"a": "\ud800"}},
+        "stop": {"decoding": {"stop": ["\ud800"]}},
+        "corpus": {"draft": {"method": "sam", "params": {"corpus": "a\0b"}}},
+    }[place]
+    with pytest.raises(InvalidInput, match=rf"^\S*{place}\S*: holds characters that are no valid text"):
+        JobSpec.parse(SMALLEST | bad)
+
+
+@pytest.mark.parametrize("temperature", [1e-308, 0.009, -1])
+def test_temperature_is_zero_or_warm_enough(temperature):
+    with pytest.raises(InvalidInput, match=r"^decoding\.temperature: "):
+        JobSpec.parse(SMALLEST | {"decoding": {"temperature": temperature}})

@@ -20,8 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code of ``skipmap.errors`` and never prints a traceback for foreseen errors."""
     from skipmap.cli.arguments import build_parser
 
+    _open_streams()
     arguments = build_parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, _interrupt)
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -37,6 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         _silence_stdout()
         return _fail(error, ModelFailure.exit_code)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return code
 
 
@@ -51,5 +55,15 @@ def _silence_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _open_streams() -> None:
+    """Give a process that was started without standard output or error something to write to."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open as long as the process
+
+
 def _interrupt(signum: int, frame: FrameType | None) -> None:
+    # One is enough: a second would break off what the first has set going.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

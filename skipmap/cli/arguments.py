@@ -147,6 +147,7 @@ def _decoding(parser: argparse.ArgumentParser) -> None:
         "--max-new-tokens", type=int, metavar="N", help="longest answer (default: the domain's)"
     )
     decoding.add_argument("--temperature", type=float, metavar="T", help="0 (default) is greedy")
+    decoding.add_argument("--sampling-seed", type=int, metavar="N", help="of sampled answers (default 0)")
     decoding.add_argument(
         "--top-k", type=int, metavar="K", help="sample from the K likeliest tokens (0: all)"
     )

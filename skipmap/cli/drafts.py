@@ -80,6 +80,10 @@ def _marks(entry: Mapping[str, Any]) -> Iterator[str]:
 def _allowed(field: Mapping[str, Any]) -> str:
     if "enum" in field:
         return " or ".join(map(str, field["enum"]))
-    low = field.get("minimum", field.get("exclusiveMinimum"))
+    if field.get("type") == "boolean":
+        return "true or false"
+    low, above = field.get("minimum"), field.get("exclusiveMinimum")
     high = field.get("maximum", field.get("exclusiveMaximum"))
-    return "" if low is None or high is None else f"{low} to {high}"
+    if high is None or (low is None and above is None):
+        return ""
+    return f"{low} to {high}" if above is None else f"above {above}, up to {high}"

@@ -20,6 +20,7 @@ from skipmap.errors import InvalidInput
 from skipmap.maps.document import skip_for
 from skipmap.profiling.result import read_document
 from skipmap.skipset import SkipSet
+from skipmap.spec import COLDEST
 from skipmap.target.loaded import load_resolved
 from skipmap.target.loading import ResolvedTarget, load_config, resolve_target
 
@@ -94,10 +95,19 @@ def document(out: Generation, skip: SkipSet, draft: str) -> dict[str, object]:
 def _check(arguments: Namespace) -> None:
     if (arguments.map is None) != (arguments.domain is None):
         raise InvalidInput("--map", "and --domain belong together; give both or neither")
+    if arguments.draft == "":
+        raise InvalidInput("--draft", "is empty; name a draft method, or none for plain decoding")
+    if arguments.prompt.count("-") > 1:
+        raise InvalidInput("--prompt", "reads standard input twice; give - once")
     if arguments.max_new_tokens < 1:
         raise InvalidInput("--max-new-tokens", f"{arguments.max_new_tokens} is given; give at least 1")
     for option, value, allowed, holds in (
-        ("--temperature", arguments.temperature, "from 0 to 10", 0 <= arguments.temperature <= 10),
+        (
+            "--temperature",
+            arguments.temperature,
+            f"0 (greedy) or from {COLDEST} to 10",
+            _is_warm(arguments.temperature),
+        ),
         ("--top-k", arguments.top_k, "0 (all) or more", arguments.top_k >= 0),
         ("--top-p", arguments.top_p, "above 0 and at most 1", 0 < arguments.top_p <= 1),
     ):
@@ -105,6 +115,10 @@ def _check(arguments: Namespace) -> None:
             raise InvalidInput(option, f"{value} is given; give a number {allowed}")
     if arguments.draft == PLAIN and arguments.draft_param:
         raise InvalidInput("--draft-param", "belongs to a draft method, and --draft is none; leave it out")
+
+
+def _is_warm(temperature: float) -> bool:
+    return temperature == 0 or COLDEST <= temperature <= 10
 
 
 def _draft(arguments: Namespace, found: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
@@ -119,6 +133,8 @@ def _draft(arguments: Namespace, found: Mapping[str, Any] | None) -> tuple[str, 
 def _prompt(given: str) -> str:
     """The prompt's text, of the command line or of standard input."""
     try:
+        if given == "-" and sys.stdin is None:
+            raise InvalidInput("--prompt", "standard input is closed; give the text itself")
         text = sys.stdin.read() if given == "-" else given
         text.encode()
     except UnicodeError:

@@ -38,6 +38,7 @@ PLACES = {
     "accept_measure": ("search", "accept_measure"),
     "max_new_tokens": ("decoding", "max_new_tokens"),
     "temperature": ("decoding", "temperature"),
+    "sampling_seed": ("decoding", "seed"),
     "top_k": ("decoding", "top_k"),
     "top_p": ("decoding", "top_p"),
     "prefill": ("decoding", "prefill"),

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
+from rich.errors import NotRenderableError
+
 from skipmap.errors import InvalidInput, ModelFailure
 
 _BLOCK_BYTES = 4096
@@ -59,7 +62,16 @@ def complete(name: str) -> Iterator[None]:
     """Turn what goes wrong while a document is used into one message: parts of it are missing or changed."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        StopIteration,
+        ArithmeticError,
+        NotRenderableError,
+        TemplateError,
+    ) as error:
         problem = f"cannot be used ({type(error).__name__}: {error}); it was changed or is not complete"
         raise InvalidInput(name, f"{problem}, so write it again with `skipmap profile`") from error
 
@@ -78,7 +90,7 @@ def _probe(path: Path) -> None:
 def _scalar(text: str) -> Any:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     is_plain = value is None or isinstance(value, (bool, int, str)) or _is_finite(value)
     return value if is_plain else text

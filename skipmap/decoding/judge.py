@@ -15,6 +15,8 @@ from skipmap.tree import TokenTree, accept_greedy
 POSITIONS_AT_ONCE = {"cpu": 256, "cuda": 8192}
 """Logits are wide: those of a whole batch of trees would take gigabytes."""
 
+RANKED = 32
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -29,13 +31,14 @@ def judge(
     target: TargetModel,
     hidden: Tensor,
     trees: Sequence[TokenTree],
-    samplers: Sequence[Sampler],
+    samplers: Sequence[Sampler] | None,
     done: Sequence[int],
     top_k: int,
 ) -> list[Verdict]:
     """Verdicts of rows whose positions lie one after the other in ``hidden`` [positions, width].
 
-    ``done``: new tokens of each row so far. ``top_k``: best tokens to hand on (0: none).
+    ``samplers``: of each row, None to take the likeliest token; ``done``: new tokens of each row so far; ``top_k``:
+    best tokens to hand on (0: none).
     """
     verdicts = []
     sizes = [1 + len(tree) for tree in trees]
@@ -44,16 +47,17 @@ def judge(
         count = sum(sizes[rows.start : rows.stop])
         logits = target.logits(hidden[first : first + count])
         first += count
-        top = logits.topk(top_k).indices.cpu() if top_k else None
-        choices = logits.argmax(-1).tolist() if samplers[rows.start].is_greedy else None
+        top = _best(logits, top_k) if top_k else None
+        choices = None if samplers else logits.argmax(-1).tolist()
         start = 0
         for row in rows:
             part = slice(start, start + sizes[row])
             start = part.stop
-            if choices is not None:
-                path, bonus = accept_greedy(trees[row], choices[part])
-            else:
+            if samplers:
                 path, bonus = samplers[row].accept(trees[row], logits[part], done[row])
+            else:
+                assert choices is not None
+                path, bonus = accept_greedy(trees[row], choices[part])
             verdicts.append(Verdict(path, bonus, None if top is None else top[part]))
     return verdicts
 
@@ -61,8 +65,16 @@ def judge(
 def top_tokens(target: TargetModel, hidden: Tensor, top_k: int) -> Tensor:
     """Best next tokens [positions, top_k] after each of ``hidden`` [positions, width] (CPU)."""
     size = POSITIONS_AT_ONCE.get(target.device.type, 256)
-    pieces = [target.logits(part).topk(top_k).indices.cpu() for part in torch.split(hidden, size)]
-    return torch.cat(pieces)
+    return torch.cat([_best(target.logits(part), top_k) for part in torch.split(hidden, size)])
+
+
+def _best(logits: Tensor, top_k: int) -> Tensor:
+    """The ``top_k`` likeliest tokens, or all of a smaller vocabulary.
+
+    Always ranked among the same number: how ties are broken depends on it, and in half precision there are many.
+    """
+    ranked = logits.topk(min(max(top_k, RANKED), logits.shape[-1])).indices
+    return ranked[..., :top_k].cpu()
 
 
 def _chunks(sizes: Sequence[int], most: int) -> Iterator[range]:

@@ -1,7 +1,7 @@
 """How the target's next token is chosen and which drafted nodes that accepts.
 
-A request's i-th new token is decided by the i-th number of a stream that depends on (seed, prompt, skip set) alone, so
-its sampled text is the same in any batch and, for drafts that choose by a rule, with any draft: accepting the drafted
+A request's i-th new token is decided by random numbers that depend on (seed, prompt, skip set) and i alone, so its
+sampled text is the same in any batch and, for drafts that choose by a rule, with any draft: accepting the drafted
 token that equals the sampled one is exact speculative sampling for a draft distribution of a single point.
 """
 
@@ -24,7 +24,7 @@ from transformers import (
 
 from skipmap.decoding.options import DecodeOptions
 from skipmap.skipset import SkipSet
-from skipmap.tree import ROOT, TokenTree, accept_greedy
+from skipmap.tree import ROOT, TokenTree
 
 _TEXT, _TESTS = 1, 2
 """Streams of a request's random numbers; NumPy's stream 0 is that of the bare seed, which drafts are given."""
@@ -36,17 +36,17 @@ def request_seed(seed: int, prompt: Sequence[int], skip: SkipSet) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
+def step_seed(request: int, done: int) -> int:
+    """Seed of a draft's randomness in one step, after ``done`` new tokens."""
+    return (request + done) % 2**64
+
+
 class Sampler:
-    """Chooses the tokens of one request, greedily at temperature 0."""
+    """Draws the tokens of one request at a temperature above 0."""
 
     def __init__(self, options: DecodeOptions, seed: int) -> None:
         self._options = options
         self._seed = seed
-
-    @property
-    def is_greedy(self) -> bool:
-        """Whether the likeliest token is always taken."""
-        return self._options.temperature == 0
 
     def accept(self, tree: TokenTree, logits: Tensor, done: int) -> tuple[list[int], int]:
         """Accepted nodes in order, and the token that the target chose after the last of them.
@@ -55,8 +55,6 @@ class Sampler:
         Children that the draft drew are tried one after the other against the residual of the target's distribution
         (Leviathan et al. 2023 for chains; Miao et al. 2023, SpecInfer, for siblings without replacement).
         """
-        if self.is_greedy:
-            return accept_greedy(tree, logits.argmax(-1).tolist())
         path: list[int] = []
         node = ROOT
         while True:
@@ -88,11 +86,13 @@ class Sampler:
         return warped[0].softmax(-1)
 
     def _draw(self, p: Tensor, place: int) -> int:
-        """The token at which the cumulated distribution passes the place's number."""
-        cumulated = p.cumsum(0)
-        token = int(torch.searchsorted(cumulated, self._uniform[place] * cumulated[-1], right=True))
-        # Rounding at the upper end must not pick a token of probability 0.
-        return min(token, int(p.nonzero()[-1]))
+        """The first to arrive of exponential clocks that tick at the tokens' probabilities.
+
+        Unlike a walk along cumulated probabilities, this does not turn rounding in one token's probability into
+        another choice of token.
+        """
+        clocks = np.random.default_rng((self._seed, _TEXT, place)).standard_exponential(len(p))
+        return int((p / torch.from_numpy(clocks)).argmax())
 
     def _try(
         self, p: Tensor, drawn: Tensor, children: Sequence[tuple[int, int]]
@@ -124,14 +124,6 @@ class Sampler:
         if o.top_p < 1:
             warpers.append(TopPLogitsWarper(o.top_p))
         return warpers
-
-    @cached_property
-    def _uniform(self) -> list[float]:
-        # One more than there are tokens: a fully accepted draft may choose one beyond the limit.
-        numbers: list[float] = (
-            np.random.default_rng((self._seed, _TEXT)).random(self._options.max_new_tokens + 1).tolist()
-        )
-        return numbers
 
     @cached_property
     def _tests(self) -> np.random.Generator:

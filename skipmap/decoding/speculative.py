@@ -18,9 +18,9 @@ from torch import Tensor
 from skipmap.decoding.counts import StepCounts
 from skipmap.decoding.judge import Verdict, judge, top_tokens
 from skipmap.decoding.options import DecodeOptions, Finish, Generation, Timings
-from skipmap.decoding.sampling import Sampler, request_seed
+from skipmap.decoding.sampling import Sampler, request_seed, step_seed
 from skipmap.decoding.stopping import StopRule
-from skipmap.drafts.base import DraftContext, DraftMethod, Needs, StepOutcome
+from skipmap.drafts.base import DraftContext, DraftMethod, Needs, StepOutcome, check_tree
 from skipmap.skipset import SkipSet
 from skipmap.target.batch import Batch
 from skipmap.target.forest import plant
@@ -75,7 +75,7 @@ class _Row:
     skip: SkipSet
     prompt_length: int
     tokens: list[int]
-    sampler: Sampler
+    sampler: Sampler | None
     seed: int
     state: Any
     new: list[int] = field(default_factory=list)
@@ -123,8 +123,9 @@ class _Run:
                 place = len(rows)
                 seed = request_seed(self.options.seed, prompt, skip)
                 state = states[place] if states else self.draft.fresh() if self.draft else None
-                row = _Row(skip, len(prompt), list(prompt), Sampler(self.options, seed), seed, state)
-                first = best[place] if row.sampler.is_greedy else row.sampler.first(logits[place])
+                sampler = Sampler(self.options, seed) if self.options.temperature else None
+                row = _Row(skip, len(prompt), list(prompt), sampler, seed, state)
+                first = sampler.first(logits[place]) if sampler else best[place]
                 self._extend(row, [first])
                 rows.append(row)
         # Wide, and not needed any more.
@@ -177,7 +178,7 @@ class _Run:
             self.target,
             output.hidden.flatten(0, 1),
             trees,
-            [row.sampler for row in rows],
+            [row.sampler for row in rows if row.sampler] or None,
             [len(row.new) for row in rows],
             self.needs.top_k,
         )
@@ -198,14 +199,23 @@ class _Run:
     def _propose(self, row: _Row) -> TokenTree:
         assert self.draft
         remaining = self.options.max_new_tokens - len(row.new)
-        context = DraftContext(row.tokens, remaining, self.options.temperature, row.seed)
-        return self.draft.propose(row.state, context).truncate(remaining)
+        seed = step_seed(row.seed, len(row.new))
+        context = DraftContext(row.tokens, remaining, self.options.temperature, seed)
+        tree = self.draft.propose(row.state, context)
+        check_tree(tree, self.draft, self.target.vocabulary_size)
+        return tree.truncate(remaining)
 
     def _show_prompts(self) -> None:
         assert self.draft
         needs, batch = self.needs, self.batch
+        tops: dict[tuple[int, int], Tensor] = {}
         for place, row in enumerate(self.rows):
             hidden = batch.prompt_hidden_of(place) if batch.prompt_hidden else None
+            if hidden is not None and needs.top_k:
+                # After a dense prefill all configurations hold the same states of a prompt.
+                history = batch.history_of(place)
+                if history not in tops:
+                    tops[history] = top_tokens(self.target, hidden, needs.top_k)
             self.draft.observe(
                 row.state,
                 StepOutcome(
@@ -213,15 +223,12 @@ class _Run:
                     (),
                     tuple(row.new),
                     prompt=tuple(row.tokens[: row.prompt_length]),
-                    top_tokens=None if hidden is None or not needs.top_k else self._top(hidden),
+                    top_tokens=tops[batch.history_of(place)] if tops else None,
                     final_hidden=hidden if needs.final_hidden else None,
                     block_inputs=batch.prompt_block_inputs_of(place),
                 ),
             )
         batch.prompt_hidden, batch.prompt_block_inputs = [], {}
-
-    def _top(self, hidden: Tensor) -> Tensor:
-        return top_tokens(self.target, hidden, self.needs.top_k)
 
     def _show_step(
         self,
@@ -239,7 +246,7 @@ class _Run:
         for i, row in enumerate(rows):
             outcome = StepOutcome(
                 trees[i],
-                tuple(verdicts[i].path),
+                tuple(verdicts[i].path[: len(kept[i])]),
                 tuple(kept[i]),
                 root=roots[i],
                 top_tokens=verdicts[i].top_tokens,

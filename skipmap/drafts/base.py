@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from skipmap.errors import ModelFailure
 from skipmap.tree import TokenTree
 
 if TYPE_CHECKING:
@@ -45,11 +46,6 @@ class Needs:
     final_hidden: bool = False
     prompt: bool = False
 
-    @property
-    def hidden(self) -> bool:
-        """Whether anything beyond the tokens is wanted at all."""
-        return bool(self.top_k or self.block_inputs or self.final_hidden)
-
 
 @dataclass(frozen=True)
 class DraftContext:
@@ -57,8 +53,8 @@ class DraftContext:
 
     ``tokens``: prompt and everything emitted so far (it grows later on: copy what is to be kept); the last one is the
     root. ``remaining``: tokens that may still be emitted; nodes deeper than that are cut off. ``temperature``: of the
-    target's sampling, 0 for greedy. ``seed``: source of the draft's randomness, a function of (seed, prompt, skip
-    set); the same in every step of a request.
+    target's sampling, 0 for greedy. ``seed``: source of the draft's randomness in this step, a function of (seed,
+    prompt, skip set) and of how many tokens there are.
     """
 
     tokens: Sequence[int]
@@ -93,6 +89,8 @@ class StepOutcome:
 
 class DraftMethod(Protocol):
     """A draft method with its parameters bound; holds no request's state itself.
+
+    Made as ``method(params, resources)`` with checked ``params_type`` and ``Resources``.
 
     ``lossy``: its acceptance rule changes the target's output. ``remembers``: something outlives a request when state
     is carried from prompt to prompt.
@@ -143,3 +141,15 @@ class DraftMethod(Protocol):
     def observe(self, state: Any, outcome: StepOutcome) -> None:
         """Learn from a forward; called after the prefill and after every step."""
         ...
+
+
+def check_tree(tree: TokenTree, draft: DraftMethod, vocabulary_size: int) -> None:
+    """Raise ModelFailure when a proposal breaks what its method has promised."""
+    if len(tree) >= draft.tree_size:
+        raise ModelFailure(
+            f"draft {draft.name} proposed {len(tree)} tokens, but promised at most {draft.tree_size - 1}"
+        )
+    if tree.tokens and not 0 <= min(tree.tokens) <= max(tree.tokens) < vocabulary_size:
+        raise ModelFailure(
+            f"draft {draft.name} proposed a token outside of the vocabulary (0..{vocabulary_size - 1})"
+        )

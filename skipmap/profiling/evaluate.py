@@ -188,11 +188,11 @@ def _take_turn(
     for c, skip in enumerate(skips):
         for i, out in enumerate(answers[c]):
             seed = request_seed(subject.options.seed, prompts[c][i], skip)
-            limit, record = subject.options.max_new_tokens, states[c * len(answers[c]) + i]
+            record = states[c * len(answers[c]) + i]
             for counted, table in zip(drafts, talks, strict=True):
                 counts = out.counts
                 if evaluator == "replay":
-                    counts = replay(counted, prompts[c][i], out.token_ids, limit, seed, record)
+                    counts = replay(counted, prompts[c][i], out.token_ids, subject.options, seed, record)
                 table[c][i].add(out, counts)
 
 

@@ -106,7 +106,14 @@ def _answer_in_turn(
     return answers
 
 
+def nothing_measured(dense: Evaluation) -> bool:
+    """Whether dense leaves nothing to compare with: no verification step, or no point of the metric."""
+    return dense.steps == 0 or dense.metric <= 0
+
+
 def _passes(dense: Evaluation, sparse: Evaluation, a: Resampled, b: Resampled, spec: SearchSpec) -> bool:
+    if nothing_measured(dense):
+        return False
     measure = spec.accept_measure
     limits = floors(Score(dense.accept(measure), dense.metric), spec.eps, spec.tau)
     if spec.gate == "point":

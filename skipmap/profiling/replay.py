@@ -15,7 +15,10 @@ import torch
 from torch import Tensor
 
 from skipmap.decoding.counts import StepCounts
+from skipmap.decoding.options import DecodeOptions
+from skipmap.decoding.sampling import step_seed
 from skipmap.drafts.base import DraftContext, DraftMethod, DraftParams, Needs, StepOutcome
+from skipmap.errors import ModelFailure
 from skipmap.tree import TokenTree, accept_text
 
 
@@ -77,14 +80,15 @@ def replay(
     draft: DraftMethod,
     prompt: Sequence[int],
     text: Sequence[int],
-    max_new_tokens: int,
+    options: DecodeOptions,
     seed: int = 0,
     record: Record = NO_RECORD,
 ) -> StepCounts:
     """Counts of the verification steps that would have produced ``text`` after ``prompt``.
 
     The first token comes from the prefill and is no step. A draft that runs past the end of the text is accepted up
-    to there, exactly as the live runtime cuts it. ``record``: what was shown along the text, for drafts that need it.
+    to there, exactly as the live runtime cuts it. ``seed``: of the request; ``record``: what was shown along the text,
+    for drafts that need it. Raises ModelFailure for a draft that draws what it proposes.
     """
     counts = StepCounts()
     state, k = draft.fresh(), draft.needs.top_k
@@ -95,11 +99,13 @@ def replay(
     done = 1
     while done < len(text):
         root = tokens[-1]
-        context = DraftContext(tokens, max_new_tokens - done, seed=seed)
-        tree = draft.propose(state, context).truncate(max_new_tokens - done)
+        remaining = options.max_new_tokens - done
+        context = DraftContext(tokens, remaining, options.temperature, step_seed(seed, done))
+        tree = draft.propose(state, context).truncate(remaining)
         if tree.drawn_from:
-            raise ValueError(
-                f"{draft.name} draws its proposals, so they cannot be counted over a finished text"
+            raise ModelFailure(
+                f"draft {draft.name} draws its proposals, so they cannot be counted over a finished text; it must not "
+                "call itself replayable"
             )
         path = accept_text(tree, text[done:])
         kept = min(len(path) + 1, len(text) - done)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skipmap import __version__
-from skipmap.canonical import digest
+from skipmap.canonical import bad_text, digest
 from skipmap.errors import InvalidInput, NotFound
 from skipmap.maps.document import SCHEMA as MAP_SCHEMA
 from skipmap.profiling.evaluate import evaluator_for
@@ -151,6 +151,11 @@ def read_document(path: Path) -> dict[str, Any]:
     missing = _REQUIRED[schema] - data.keys()
     if missing:
         raise InvalidInput(str(path), f"lacks {', '.join(sorted(missing))}; make it again")
+    bad = bad_text(data)
+    if bad is not None:
+        raise InvalidInput(
+            str(path), f"holds characters at {bad or 'its top'} that are no valid text; make it again"
+        )
     document: dict[str, Any] = data
     return document
 

@@ -188,6 +188,11 @@ def _measure_and_check(findings: Findings, folder: RunFolder, listener: Listener
     if points:
         began = time.perf_counter()
         findings.held_out_dense, findings.held_out = held_out.check(job, points, folder, listener)
+        if held_out.nothing_measured(findings.held_out_dense):
+            findings.notes.append(
+                "on the held-out prompts dense takes no verification step or scores 0: nothing can be confirmed"
+            )
+            listener(Note(findings.notes[-1]))
         findings.timings["held_out_seconds"] = time.perf_counter() - began
 
 

@@ -79,7 +79,11 @@ class RunFolder:
         data = self.load_document(kind, [skip.to_list() for skip in group])
         if data is None:
             return None
-        return [Evaluation.from_json(row) for row in data["evaluations"]], data["seconds"]
+        try:
+            return [Evaluation.from_json(row) for row in data["evaluations"]], float(data["seconds"])
+        except (LookupError, TypeError, ValueError, AttributeError):
+            # Written by another version, or changed: as good as absent.
+            return None
 
     def save(
         self, kind: str, group: Sequence[SkipSet], evaluations: Sequence[Evaluation], seconds: float

@@ -130,10 +130,15 @@ class Batch:
         """Tokens of a row's prompt."""
         return int(self.base[row])
 
+    def history_of(self, row: int) -> tuple[int, int]:
+        """What decides a row's prompt states after the last block: its final history and its prompt."""
+        config, prompt = divmod(row, self.prompts)
+        return self.lineage.final[config], prompt
+
     def prompt_hidden_of(self, row: int) -> Tensor:
         """Final hidden states of a row's prompt, [tokens, width]; they must have been kept."""
-        config, prompt = divmod(row, self.prompts)
-        return self.prompt_hidden[prompt][self.lineage.final[config], : self.prompt_length(row)]
+        history, prompt = self.history_of(row)
+        return self.prompt_hidden[prompt][history, : self.prompt_length(row)]
 
     def prompt_block_inputs_of(self, row: int) -> dict[int, Tensor]:
         """Inputs of captured blocks over a row's prompt, [tokens, width] each."""
@@ -204,17 +209,26 @@ class Batch:
     def _move(self, rows: Tensor, sources: Tensor, targets: Tensor) -> None:
         """Copy single slots within their rows, in every block that the rows run."""
         config, prompt = rows // self.prompts, rows % self.prompts
+        found: dict[tuple[int, ...], tuple[Tensor, Tensor, Tensor]] = {}
         for block, store in zip(self.lineage.blocks, self.stores, strict=True):
             if store.slots is None:
                 continue
-            local = torch.full((self.configurations,), -1)
-            local[list(block.running)] = torch.arange(len(block.running))
-            own = local[config]
-            there = own >= 0
-            place = own[there] * self.prompts + prompt[there]
+            if block.running not in found:
+                local = torch.full((self.configurations,), -1)
+                local[list(block.running)] = torch.arange(len(block.running))
+                own = local[config]
+                there = own >= 0
+                place = own[there] * self.prompts + prompt[there]
+                device = self.geometry.device
+                found[block.running] = (
+                    place.to(device),
+                    targets[there].to(device),
+                    sources[there].to(device),
+                )
+            place, target, source = found[block.running]
             for tensor in (store.slots.keys, store.slots.values):
                 flat = tensor.flatten(0, 1)
-                flat[place, :, targets[there]] = flat[place, :, sources[there]]
+                flat[place, :, target] = flat[place, :, source]
 
 
 def _copy(old: Segment | None, new: Segment | None, owners: list[int], columns: list[int]) -> None:

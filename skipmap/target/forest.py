@@ -25,11 +25,6 @@ class Forest:
     depths: Tensor | None = None
     ancestors: Tensor | None = None
 
-    @property
-    def positions(self) -> int:
-        """Real tokens of all rows."""
-        return int(self.counts.sum())
-
 
 def plant(roots: Sequence[int], trees: Sequence[TokenTree]) -> Forest:
     """Each row's root with its drafted tree."""
@@ -47,7 +42,7 @@ def plant(roots: Sequence[int], trees: Sequence[TokenTree]) -> Forest:
     return Forest(tokens, torch.tensor(counts), depths, ancestors)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=32)
 def _layout(parents: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Depths and ancestor mask of a shape; drafts with a fixed one come with it in every step."""
     tree = TokenTree(parents, parents)

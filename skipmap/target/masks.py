@@ -22,13 +22,6 @@ class Visibility:
     prompts: Tensor | None
     slots: Tensor | None
 
-    def narrow(self, queries: int) -> Visibility:
-        """The masks of the first queries."""
-        first = (
-            mask if mask is None else mask[:, :, :queries] for mask in (self.prefix, self.prompts, self.slots)
-        )
-        return Visibility(*first)
-
 
 def visibility(
     batch: Batch, positions: Tensor, slot_positions: Tensor, seen: Tensor | None, block_type: str
@@ -135,8 +128,8 @@ def row_parts(
     found = []
     for segment, first, column, stop, mask in spans:
         bias = None
-        # A mask that all queries share tells lengths apart, and here the length is known.
-        if mask is not None and (mask.shape[2] > 1 or segment is store.slots):
+        # Without a window the history's mask only tells lengths apart, and here the length is known.
+        if mask is not None and (segment is store.slots or batch.geometry.block_types[index] != FULL):
             bias = mask[config if mask.shape[0] > 1 else 0, prompt if mask.shape[1] > 1 else 0, :count, :stop]
         keys, values = segment.keys[first, column, :, :stop], segment.values[first, column, :, :stop]
         found.append((keys, values, bias))

@@ -71,7 +71,7 @@ class TargetModel:
         self.block_calls = [0] * self.num_layers
         """Forwards that ran each block since the last ``reset_counts``."""
         self._backbone = model.base_model
-        self._heads = heads = int(config.num_attention_heads)
+        heads = int(config.num_attention_heads)
         window = getattr(config, "sliding_window", None)
         self.geometry = Geometry(
             kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
@@ -87,6 +87,11 @@ class TargetModel:
         assert isinstance(blocks, nn.ModuleList)
         for index, block in enumerate(blocks):
             blocks[index] = block if isinstance(block, Bypass) else Bypass(block, index)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of token ids that the model can read."""
+        return int(self.model.get_input_embeddings().num_embeddings)  # type: ignore[arg-type]
 
     @property
     def device(self) -> torch.device:
@@ -220,7 +225,7 @@ class TargetModel:
         real = real_tokens(counts, t)
         if real is not None:
             tokens, positions = tokens.flatten()[real][None], positions.flatten()[real][None]
-        current = StepPass(batch, rows, slots, counts, in_use, masks, self.block_calls, self._heads, capture)
+        current = StepPass(batch, rows, slots, counts, in_use, masks, self.block_calls, capture)
         hidden = self._run(tokens.to(self.device), positions.to(self.device), current)
         self._report("step", n, tokens.numel())
         return StepOutput(hidden, current.captured, tuple(current.ran))

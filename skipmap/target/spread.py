@@ -1,7 +1,7 @@
 """Where the new tokens of a step lie, and which of them attend together.
 
-Rows with unequal numbers of tokens go through the linear layers as one sequence of real tokens. Attention works on a
-grid of rows; a few long rows would make it mostly padding, so those attend one by one.
+Rows with unequal numbers of tokens go through the linear layers as one sequence of real tokens. Attention then works
+on a grid of rows with padding, or row by row.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from torch import Tensor
 
 from skipmap.target.batch import Batch, Place
 
-ROW_OVERHEAD_FLOPS = 8_000_000
-"""What a CPU could have multiplied in the time that a row of its own costs on top of its products."""
-
 
 @dataclass(frozen=True)
-class LongRow:
-    """A row that attends alone: its tokens [start, stop) among the running ones, configuration and prompt."""
+class RunningRow:
+    """A row that runs a block: its tokens [start, stop) among the running ones, configuration and prompt."""
 
     start: int
     stop: int
@@ -34,8 +31,7 @@ class Spread:
 
     ``inside``: rows that run the block, or tokens where rows go as one sequence (None: all); ``grid``: their row on
     the block's grid; ``columns``: their place among the row's new tokens; ``slots``: where their keys and values go;
-    ``whole``: they are the grid as it stands. ``short``: tokens that attend on the grid, ``width`` columns of it (None:
-    all); ``long``: the rows of the others.
+    ``whole``: they are the grid as it stands. ``rows``: the rows of tokens that go as one sequence.
     """
 
     inside: Tensor | None
@@ -43,9 +39,7 @@ class Spread:
     columns: Tensor
     slots: Tensor
     whole: bool
-    width: int
-    short: Tensor | None = None
-    long: tuple[LongRow, ...] = ()
+    rows: tuple[RunningRow, ...] = ()
 
 
 def real_tokens(counts: Tensor, width: int) -> Tensor | None:
@@ -55,32 +49,10 @@ def real_tokens(counts: Tensor, width: int) -> Tensor | None:
     return (torch.arange(width) < counts[:, None]).flatten().nonzero()[:, 0]
 
 
-def grid_width(counts: Sequence[int], rows: int, row_overhead: float) -> int:
-    """Columns of the attention grid at which grid and long rows together take the least time.
-
-    ``rows`` of the grid; ``row_overhead``: what a long row costs on top, in tokens. Rows with more tokens than the
-    width are long.
-    """
-    best, least = max(counts), float(rows * max(counts))
-    ordered = sorted(counts)
-    total = sum(ordered)
-    shorter = 0
-    for width in [0, *sorted(set(counts))]:
-        while shorter < len(ordered) and ordered[shorter] <= width:
-            total -= ordered[shorter]
-            shorter += 1
-        cost = rows * width + total + row_overhead * (len(ordered) - shorter)
-        if cost < least:
-            best, least = width, cost
-    return best
-
-
-def spread(
-    batch: Batch, rows: Tensor, running: tuple[int, ...], slots: Tensor, counts: Tensor, width: int
-) -> Spread:
+def spread(batch: Batch, rows: Tensor, running: tuple[int, ...], slots: Tensor, counts: Tensor) -> Spread:
     """Spread of the tokens of ``rows`` over the configurations that run a block.
 
-    ``slots`` [n, t] of all rows; ``counts`` [n]; ``width`` of the attention grid.
+    ``slots`` [n, t] of all rows; ``counts`` [n].
     """
     places = batch.places_of(rows)
     if running not in places:
@@ -92,7 +64,7 @@ def spread(
     if real is None:
         columns = torch.arange(t).expand(mine.shape)
         part = None if inside is None else inside.to(device)
-        return Spread(part, grid[:, None].to(device), columns.to(device), mine.to(device), whole, width)
+        return Spread(part, grid[:, None].to(device), columns.to(device), mine.to(device), whole)
     row, column = real // t, real % t
     local = torch.arange(len(rows))
     if inside is not None:
@@ -101,28 +73,21 @@ def spread(
     local = local[row]
     there = (local >= 0).nonzero()[:, 0]
     local, column = local[there][:, None], column[there][:, None]
-    kept = counts if inside is None else counts[inside]
-    is_short = kept[local[:, 0]] <= width
-    short = None if bool(is_short.all()) else is_short.nonzero()[:, 0]
+    kept = slice(None) if inside is None else inside
     return Spread(
         None if inside is None else there.to(device),
         grid[local].to(device),
         column.to(device),
         mine[local, column].to(device),
         whole=False,
-        width=width,
-        short=short if short is None else short.to(device),
-        long=()
-        if short is None
-        else _long_rows(rows if inside is None else rows[inside], kept, width, batch),
+        rows=_running_rows(rows[kept], counts[kept], batch),
     )
 
 
-def _long_rows(rows: Tensor, counts: Tensor, width: int, batch: Batch) -> tuple[LongRow, ...]:
+def _running_rows(rows: Tensor, counts: Tensor, batch: Batch) -> tuple[RunningRow, ...]:
     found, start = [], 0
     for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-        if count > width:
-            found.append(LongRow(start, start + count, *divmod(row, batch.prompts)))
+        found.append(RunningRow(start, start + count, *divmod(row, batch.prompts)))
         start += count
     return tuple(found)
 

@@ -13,7 +13,10 @@ from skipmap.target.attention import attend, attend_row
 from skipmap.target.batch import Batch
 from skipmap.target.masks import Visibility, parts, row_parts
 from skipmap.target.passes import Block
-from skipmap.target.spread import ROW_OVERHEAD_FLOPS, Spread, grid_width, spread
+from skipmap.target.spread import Spread, spread
+
+ALONE_ON = frozenset({"cpu"})
+"""Devices on which unequal rows attend one by one."""
 
 
 @dataclass
@@ -31,7 +34,6 @@ class StepPass:
     """Slots that any row reads, new ones included."""
     masks: dict[str, Visibility]
     calls: list[int]
-    heads: int
     capture: frozenset[int] = frozenset()
     captured: dict[int, Tensor] = field(default_factory=dict)
     ran: list[int] = field(default_factory=list)
@@ -68,55 +70,49 @@ class StepPass:
             query, keys, values = (x.permute(2, 1, 0, 3) for x in (query, keys, values))
         for kept, new in ((store.slots.keys, keys), (store.slots.values, values)):
             kept.flatten(0, 1)[spread.grid, :, spread.slots] = new.transpose(1, 2)
-        if not spread.long:
-            out = self._on_grid(index, query, spread.grid, spread.columns, spread, scaling)
-            return out.permute(2, 1, 0, 3) if self._is_ragged else out
-        out = torch.empty_like(query)
-        short = spread.short
-        if short is not None and len(short):
-            place = (spread.grid[short], spread.columns[short])
-            out[short] = self._on_grid(index, query[short], *place, spread, scaling)
+        if self._attends_alone:
+            out = self._one_by_one(index, query, spread, scaling)
+        else:
+            out = self._on_grid(index, query, spread, scaling)
+        return out.permute(2, 1, 0, 3) if self._is_ragged else out
+
+    def _one_by_one(self, index: int, query: Tensor, spread: Spread, scaling: float) -> Tensor:
         masks = self.masks[self.batch.geometry.block_types[index]]
-        for row in spread.long:
+        if not self._is_ragged:
+            return attend_row(query[0], row_parts(self.batch, index, 0, 0, query.shape[2], masks), scaling)[
+                None
+            ]
+        out = torch.empty_like(query)
+        for row in spread.rows:
             segments = row_parts(self.batch, index, row.config, row.prompt, row.stop - row.start, masks)
             mine = query[row.start : row.stop, :, 0].transpose(0, 1)
             out[row.start : row.stop, :, 0] = attend_row(mine, segments, scaling).transpose(0, 1)
-        return out.permute(2, 1, 0, 3)
+        return out
 
-    def _on_grid(
-        self, index: int, query: Tensor, grid: Tensor, columns: Tensor, spread: Spread, scaling: float
-    ) -> Tensor:
+    def _on_grid(self, index: int, query: Tensor, spread: Spread, scaling: float) -> Tensor:
         """Attend on the block's grid of running rows; ``query`` [rows, heads, tokens, head_dim]."""
         batch, line = self.batch, self.batch.lineage.blocks[index]
         size = len(line.running) * batch.prompts
         full = query
         if not spread.whole:
-            full = query.new_zeros((size, query.shape[1], spread.width, query.shape[3]))
-            full[grid, :, columns] = query.transpose(1, 2)
+            full = query.new_zeros((size, query.shape[1], self.slots.shape[1], query.shape[3]))
+            full[spread.grid, :, spread.columns] = query.transpose(1, 2)
         shaped = full.view(len(line.running), batch.prompts, *full.shape[1:])
-        masks = self.masks[batch.geometry.block_types[index]].narrow(spread.width)
+        masks = self.masks[batch.geometry.block_types[index]]
         segments = parts(batch.stores[index], line, masks, self.in_use, batch.configurations)
         out = attend(shaped, segments, scaling).flatten(0, 1)
-        return out if spread.whole else out[grid, :, columns].transpose(1, 2)
+        return out if spread.whole else out[spread.grid, :, spread.columns].transpose(1, 2)
 
     @cached_property
     def _is_ragged(self) -> bool:
         return int(self.counts.min()) < self.slots.shape[1]
 
-    @cached_property
-    def _width(self) -> int:
-        width = self.slots.shape[1]
-        if not self._is_ragged or self.batch.geometry.device.type != "cpu":
-            return width
-        g = self.batch.geometry
-        seen = self.batch.prefix_length + int(self.batch.lengths.max()) + self.in_use
-        # A token multiplies with keys and with values.
-        flops_a_token = 4 * self.heads * g.head_dim * seen
-        return grid_width(self.counts.tolist(), self.batch.rows, ROW_OVERHEAD_FLOPS / flops_a_token)
+    @property
+    def _attends_alone(self) -> bool:
+        """Whether rows attend one by one: a CPU is no slower for it, and a grid of unequal rows is mostly padding."""
+        return self.batch.geometry.device.type in ALONE_ON and (self._is_ragged or self.batch.rows == 1)
 
     def _spread(self, running: tuple[int, ...]) -> Spread:
         if running not in self._spreads:
-            self._spreads[running] = spread(
-                self.batch, self.rows, running, self.slots, self.counts, self._width
-            )
+            self._spreads[running] = spread(self.batch, self.rows, running, self.slots, self.counts)
         return self._spreads[running]

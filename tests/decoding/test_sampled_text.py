@@ -24,7 +24,7 @@ SETTINGS = [
     ("llama", DecodeOptions(LIMIT, temperature=1.0, seed=1)),
     ("qwen3", DecodeOptions(LIMIT, temperature=0.8, top_p=0.9)),
     ("gemma3", DecodeOptions(LIMIT, temperature=0.8, top_p=0.9, prefill="dense")),
-    ("mistral", DecodeOptions(LIMIT, temperature=1.0, top_k=6)),
+    ("mistral", DecodeOptions(LIMIT, temperature=0.6, top_k=6)),
 ]
 
 

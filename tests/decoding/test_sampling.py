@@ -8,7 +8,7 @@ from torch import Tensor
 from skipmap.decoding.options import DecodeOptions
 from skipmap.decoding.sampling import Sampler, request_seed
 from skipmap.skipset import SkipSet
-from skipmap.tree import ROOT, TokenTree, accept_greedy
+from skipmap.tree import ROOT, TokenTree
 
 SHARES = torch.tensor([0.1, 0.4, 0.2, 0.3], dtype=torch.float64)
 
@@ -205,12 +205,3 @@ class TestDrawnChildren:
         tree = TokenTree((), (), {ROOT: torch.ones(5) / 5})
         plain = [sampler(seed=s).accept(TokenTree(), logits, 2) for s in range(20)]
         assert [sampler(seed=s).accept(tree, logits, 2) for s in range(20)] == plain
-
-
-def test_greedy_ignores_how_children_came_about():
-    greedy = sampler(temperature=0.0)
-    assert greedy.is_greedy
-    logits = torch.eye(4)[[2, 1, 3]]
-    for tree in (drawn((1, 2), torch.tensor([0.0, 1.0, 0.0, 0.0])), TokenTree((1, 2), (ROOT, ROOT))):
-        assert greedy.accept(tree, logits, 0) == accept_greedy(tree, [2, 1, 3]) == ([1], 3)
-    assert not sampler().is_greedy

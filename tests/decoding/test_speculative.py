@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from skipmap.decoding.options import DecodeOptions
-from skipmap.decoding.sampling import request_seed
+from skipmap.decoding.sampling import request_seed, step_seed
 from skipmap.decoding.speculative import decode, generate
 from skipmap.drafts.base import Needs
 from skipmap.drafts.registry import make_draft
@@ -70,7 +70,9 @@ def test_draft_knows_temperature_and_the_requests_seed(story, make_rule, scripte
     script = draft.script([])
     options = DecodeOptions(max_new_tokens=3, seed=5, temperature=0.5)
     generate(story.target, story.prompt, story.skip, draft, make_rule(3), options, script)
-    assert {c.seed for c in script.contexts} == {request_seed(5, story.prompt, story.skip)}
+    request = request_seed(5, story.prompt, story.skip)
+    # A step of its own each, or a draft would draw the same numbers again and again.
+    assert [c.seed for c in script.contexts] == [step_seed(request, done) for done in (1, 2)]
     assert {c.temperature for c in script.contexts} == {0.5}
 
 

@@ -10,9 +10,10 @@ from typing import ClassVar
 import pytest
 
 from skipmap.drafts import registry
-from skipmap.drafts.base import DraftParams, Needs
+from skipmap.drafts.base import DraftParams, Needs, check_tree
 from skipmap.drafts.registry import check_params, draft_names, draft_type, make_draft
-from skipmap.errors import InvalidInput
+from skipmap.errors import InvalidInput, ModelFailure
+from skipmap.tree import TokenTree
 
 
 class EchoParams(DraftParams):
@@ -129,3 +130,20 @@ def test_drafts_load_without_the_model_libraries():
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("tree", "problem"),
+    [
+        (TokenTree.chain(range(11)), "proposed 11 tokens, but promised at most 10"),
+        (TokenTree.chain([96, 97]), r"a token outside of the vocabulary \(0..96\)"),
+        (TokenTree.chain([-1]), "a token outside of the vocabulary"),
+    ],
+)
+def test_proposals_that_break_a_promise_name_the_method(tree, problem):
+    draft = make_draft("prompt_lookup")
+    check_tree(TokenTree.chain(range(10)), draft, 97)
+    with pytest.raises(
+        ModelFailure, match=f"draft prompt_lookup proposed .*{problem.removeprefix('proposed ')}"
+    ):
+        check_tree(tree, draft, 97)

@@ -7,7 +7,7 @@ import pytest
 from skipmap.metrics.registry import get_metric
 from skipmap.profiling import held_out
 from skipmap.profiling.evaluate import answer
-from skipmap.profiling.held_out import check, compare, tokens_per_second
+from skipmap.profiling.held_out import check, compare, nothing_measured, tokens_per_second
 from skipmap.profiling.job import check_job, open_job
 from skipmap.profiling.progress import ignore
 from skipmap.profiling.records import Evaluation, PromptRecord
@@ -72,6 +72,15 @@ def test_gate_uses_the_accept_measure(gate):
     assert compare(ALIKE, sparse, F1, SearchSpec(gate=gate)).passes_gate
     strict = SearchSpec(gate=gate, accept_measure="accepted_drafts")
     assert not compare(ALIKE, sparse, F1, strict).passes_gate
+
+
+@pytest.mark.parametrize("row", [(0, 0, 0, 0.8), (10, 20, 10, 0.0)], ids=["no step", "no point"])
+@pytest.mark.parametrize("gate", ["point", "confident"])
+def test_nothing_is_confirmed_where_dense_leaves_nothing_to_compare_with(row, gate):
+    dense = evaluation(DENSE, [row] * 8)
+    assert nothing_measured(dense)
+    assert not nothing_measured(ALIKE)
+    assert not compare(dense, evaluation(SKIP, [row] * 8), F1, SearchSpec(gate=gate)).passes_gate
 
 
 def test_speedup_is_the_quotient_of_tokens_per_second():

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from skipmap.decoding.options import DecodeOptions
 from skipmap.decoding.speculative import generate
 from skipmap.drafts.base import DraftContext, Needs
 from skipmap.drafts.prompt_lookup import PromptLookup, PromptLookupParams
+from skipmap.errors import ModelFailure
 from skipmap.profiling.evaluate import evaluate
 from skipmap.profiling.replay import Record, replay, replayable
 from skipmap.skipset import SkipSet
@@ -70,7 +72,7 @@ def test_every_step_agrees_whatever_ends_the_answer(make_subject, make_items, ki
                 live = generate(
                     subject.target, prompt, skip, subject.draft, subject.stop_rule, subject.options
                 )
-                again = replay(subject.draft, prompt, live.token_ids, subject.options.max_new_tokens)
+                again = replay(subject.draft, prompt, live.token_ids, subject.options)
                 assert again == live.counts
                 finishes[live.finish] += 1
                 accepted += sum(live.counts.accepted)
@@ -105,7 +107,7 @@ class Scripted:
 
 def test_counts_by_hand():
     draft = Scripted([11, 12, 99], [], [15, 16, 17])
-    counts = replay(draft, [1, 2], [10, 11, 12, 13, 14, 15, 16], max_new_tokens=7)
+    counts = replay(draft, [1, 2], [10, 11, 12, 13, 14, 15, 16], DecodeOptions(7))
     # 11 12 accepted and 13 as bonus; 14 alone; 15 16 accepted up to the end of the text, with no bonus left.
     assert counts.emitted == [3, 1, 2]
     assert counts.accepted == [2, 0, 2]
@@ -122,7 +124,7 @@ def test_counts_by_hand():
 
 
 def test_text_of_one_token_takes_no_step():
-    assert replay(Scripted(), [1], [2], max_new_tokens=9).steps == 0
+    assert replay(Scripted(), [1], [2], DecodeOptions(9)).steps == 0
 
 
 def test_only_drafts_that_look_at_accepted_tokens_alone_are_replayable():
@@ -148,8 +150,8 @@ def test_drawn_proposals_cannot_be_counted_over_a_text():
         def propose(self, state, context):
             return TokenTree((1,), (-1,), {-1: torch.ones(3) / 3})
 
-    with pytest.raises(ValueError, match="scripted draws its proposals"):
-        replay(Drawing(), [1], [2, 3], max_new_tokens=9)
+    with pytest.raises(ModelFailure, match="draft scripted draws its proposals"):
+        replay(Drawing(), [1], [2, 3], DecodeOptions(9))
 
 
 def test_record_shows_the_rows_of_root_and_accepted_nodes():
@@ -167,7 +169,7 @@ def test_record_shows_the_rows_of_root_and_accepted_nodes():
     draft = Ranking()
     # More is on record than this draft asks for.
     record = Record(torch.tensor([[1, 2, 3]]), [torch.tensor([i, i + 1, i + 2]) for i in (10, 20, 30, 40)])
-    counts = replay(draft, [9], [10, 11, 12, 13, 14], 9, record=record)
+    counts = replay(draft, [9], [10, 11, 12, 13, 14], DecodeOptions(9), record=record)
     assert (counts.emitted, counts.accepted, counts.scored) == ([3, 1], [2, 0], [5, 1])
     unknown = [-1, -1]
     assert draft.rows == ([[1, 2]], [[10, 11], unknown, [20, 21], [30, 31], unknown], [[40, 41]])

@@ -168,3 +168,20 @@ def test_stored_text_is_plain_json(folder):
     data = json.loads(file.read_text(encoding="utf-8"))
     assert data["key"] == "key"
     assert data["evaluations"][1]["skip"] == [1, 2]
+
+
+@pytest.mark.parametrize("change", [{"evaluations": None}, {"evaluations": [{}]}, {"seconds": "long"}])
+def test_group_of_another_shape_counts_as_absent(folder, change):
+    folder.save("level", GROUP, ROWS, 1.5)
+    file = next((folder.path / "groups").iterdir())
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    assert folder.load("level", GROUP) is None
+
+
+def test_group_with_fields_of_a_later_version_counts_as_absent(folder):
+    folder.save("level", GROUP, ROWS, 1.5)
+    file = next((folder.path / "groups").iterdir())
+    data = json.loads(file.read_text())
+    data["evaluations"][0]["prompts"][0]["mood"] = "good"
+    file.write_text(json.dumps(data))
+    assert folder.load("level", GROUP) is None

@@ -24,7 +24,6 @@ def test_rows_are_padded_to_the_largest_tree():
     forest = plant([4, 7, 6], [TokenTree((1, 2, 3), (ROOT, ROOT, 1)), TokenTree(), TokenTree.chain([5])])
     assert forest.tokens.tolist() == [[4, 1, 2, 3], [7, 0, 0, 0], [6, 5, 0, 0]]
     assert forest.counts.tolist() == [4, 1, 2]
-    assert forest.positions == 7
     assert forest.depths.tolist() == [[0, 1, 1, 2], [0, 0, 0, 0], [0, 1, 0, 0]]
     assert forest.ancestors.int().tolist() == [
         [[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 1, 1]],

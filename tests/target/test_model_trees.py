@@ -104,10 +104,10 @@ class Trees:
         self.batch.commit(torch.arange(self.batch.rows), count)
 
 
-@pytest.mark.parametrize("overhead", [0, 1000, 10**9], ids=["rows alone", "some alone", "one grid"])
+@pytest.mark.parametrize("alone", [{"cpu"}, set()], ids=["row by row", "one grid"])
 @pytest.mark.parametrize("common", [0, 16], ids=["no prefix", "common prefix"])
-def test_trees_over_a_mixed_batch(common, overhead, tiny_target, family, expected, monkeypatch):
-    monkeypatch.setattr(steps, "ROW_OVERHEAD_FLOPS", overhead)
+def test_trees_over_a_mixed_batch(common, alone, tiny_target, family, expected, monkeypatch):
+    monkeypatch.setattr(steps, "ALONE_ON", alone)
     rng = random.Random(1)
     start = words(rng, common)
     trees = Trees(tiny_target(family), [start + words(rng, n) for n in (3, 11)], expected, seed=common)
