@@ -184,14 +184,15 @@ class _Run:
         )
         self.batch.commit_paths(places, [verdict.path for verdict in verdicts])
         self.verify_seconds += time.perf_counter() - began
-        ran = output.blocks_run
+        # Rows of one configuration run the same blocks.
+        ran = {skip: sum(block not in skip for block in output.blocks_run) for skip in {r.skip for r in rows}}
         roots = [row.new[-1] for row in rows]
         kept = []
         for row, tree, verdict in zip(rows, trees, verdicts, strict=True):
             emitted = [*(tree.tokens[node] for node in verdict.path), verdict.bonus]
             kept.append(emitted[: self._extend(row, emitted)])
             row.counts.add(len(kept[-1]), len(verdict.path), tree)
-            row.blocks_run.append(sum(block not in row.skip for block in ran))
+            row.blocks_run.append(ran[row.skip])
         if self.draft:
             with self._drafting():
                 self._show_step(rows, roots, trees, verdicts, kept, output)
