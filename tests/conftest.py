@@ -32,6 +32,8 @@ os.environ.pop("SKIPMAP_CACHE", None)
 
 _ROOT = Path(__file__).resolve().parent.parent
 
+pytest_plugins = ["tests.postgres"]
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _torch_threads() -> None:

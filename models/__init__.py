@@ -1,0 +1,1 @@
+"""What the service stores in PostgreSQL, and the only functions that change its state."""

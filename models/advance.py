@@ -1,0 +1,139 @@
+"""Advance: when all chunks of a level are closed, end it and make the next one, exactly once.
+
+Whoever closes a chunk asks after that commit, so the last one always sees all chunks closed; the sweep asks for those
+who died in between. The level's row lock and the second look under it let one of several through.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from sqlalchemy import exists, func, select, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from models.base import clean
+from models.chunks import OPEN, Chunk, skip_key
+from models.database import Database
+from models.evaluations import EvaluationRow, scores_of
+from models.events import emit
+from models.expand import End, NextLevel, Stored, next_level
+from models.findings import Finding, finding
+from models.jobs import Job
+from models.levels import SEARCH_KINDS, Level, LevelState
+from models.opening import open_level
+from models.progress import note_progress
+from skipmap.profiling.search import DENSE
+from skipmap.skipset import SkipSet
+
+
+class Advance(Enum):
+    """What ``try_advance`` did."""
+
+    OPEN = "the level has open chunks"
+    LEFT = "the level has ended before, or its job is not running"
+    NEXT = "the level is done and the next one is there"
+    ENDED = "the job has succeeded"
+    FAILED = "the job has failed"
+
+
+def try_advance(database: Database, level_id: str) -> Advance:
+    """End a level whose chunks are all closed and make what follows; does nothing where there is nothing to do."""
+    if database.transaction(has_open_chunk, level_id):
+        return Advance.OPEN
+    return database.transaction(advance, level_id)
+
+
+def has_open_chunk(session: Session, level_id: str) -> bool:
+    """Whether a chunk of the level is pending or running."""
+    return bool(session.scalar(select(exists().where(Chunk.level_id == level_id, Chunk.state.in_(OPEN)))))
+
+
+def advance(session: Session, level_id: str) -> Advance:
+    """The transaction of ``try_advance``: lock the level, look again, write everything or nothing."""
+    level = session.scalars(select(Level).where(Level.id == level_id).with_for_update(key_share=True)).first()
+    if level is None or level.state != "running":
+        return Advance.LEFT
+    # A statement of its own: its snapshot shows what was committed while this one waited for the lock.
+    if has_open_chunk(session, level_id):
+        return Advance.OPEN
+    job = session.scalars(select(Job).where(Job.id == level.job_id).with_for_update(key_share=True)).one()
+    if job.state != "running":
+        return Advance.LEFT
+    failed = session.scalars(
+        select(Chunk).where(Chunk.level_id == level_id, Chunk.state == "failed").order_by(Chunk.seq).limit(1)
+    ).first()
+    if failed is not None:
+        return _fail(session, job, level, failed.last_error or "its workers died")
+    while True:
+        try:
+            step = next_level(_stored(session, job))
+            _check_progress(step, level)
+        except DBAPIError:
+            raise
+        except Exception as error:
+            # The rows will be the same next time, and so will be what is wrong with them.
+            return _fail(session, job, level, str(error) or type(error).__name__)
+        _end_level(session, level, "done")
+        if isinstance(step, End):
+            return _succeed(session, job)
+        level, waits = open_level(session, job, level.idx + 1, step)
+        if waits:
+            return Advance.NEXT
+
+
+def _stored(session: Session, job: Job) -> Stored:
+    spec, facts = job.parsed_spec, job.parsed_facts
+    if facts is None:
+        raise RuntimeError(f"job {job.id} has evaluations and no target facts")
+    dense = session.get_one(EvaluationRow, (job.id, skip_key(DENSE)))
+    cost = finding(session, job.id, "cost")
+    kinds = session.execute(
+        select(Finding.kind, Finding.key).where(Finding.job_id == job.id, Finding.kind != "cost")
+    ).all()
+    spent = session.scalar(
+        select(func.sum(Chunk.seconds)).where(Chunk.job_id == job.id, Chunk.kind.in_(SEARCH_KINDS))
+    )
+    return Stored(
+        spec=spec,
+        facts=facts,
+        scores=scores_of(session, job.id, spec.search.accept_measure),
+        dense_steps=dense.steps,
+        dense_metric=dense.metric,
+        seconds_spent=spent or 0.0,
+        points=None if cost is None else tuple(SkipSet.of(blocks) for blocks in cost["points"]),
+        held_out_runs=[key for kind, key in kinds if kind == "held_out"],
+        has_result=any(kind == "result" for kind, _ in kinds),
+    )
+
+
+def _check_progress(step: NextLevel | End, level: Level) -> None:
+    if isinstance(step, NextLevel) and (step.kind, step.depth) == (level.kind, level.depth):
+        raise RuntimeError(f"level {level.idx} ({level.kind}) is closed and yet lacks rows")
+
+
+def _end_level(session: Session, level: Level, state: LevelState) -> None:
+    note_progress(session, level, state=state, finished_at=func.clock_timestamp())
+    emit(session, level.job_id, "level", idx=level.idx, kind=level.kind, state=state)
+
+
+def _succeed(session: Session, job: Job) -> Advance:
+    session.execute(
+        update(Job)
+        .where(Job.id == job.id, Job.state == "running")
+        .values(state="succeeded", finished_at=func.clock_timestamp())
+    )
+    emit(session, job.id, "job", state="succeeded")
+    return Advance.ENDED
+
+
+def _fail(session: Session, job: Job, level: Level, error: str) -> Advance:
+    error = clean(error)
+    _end_level(session, level, "failed")
+    session.execute(
+        update(Job)
+        .where(Job.id == job.id, Job.state == "running")
+        .values(state="failed", error=error, finished_at=func.clock_timestamp())
+    )
+    emit(session, job.id, "job", state="failed", error=error)
+    return Advance.FAILED

@@ -1,0 +1,147 @@
+"""Database: connections with short timeouts, and transactions that are repeated where repeating can help."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.orm import Session
+
+from models.errors import Unavailable
+from models.settings import ServiceSettings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_RECYCLE_SECONDS = 1800
+_POOL_WAIT_SECONDS = 5
+_MIN_CLASHES = 3
+_MAX_CLASHES = 20
+_PAUSE_SECONDS = 0.05
+_PAUSE_CAP_SECONDS = 1.0
+
+LOCK_TIMEOUT = "55P03"
+# Deadlock, serialisation failure: another transaction was in the way.
+_CLASHES = {"40P01", "40001", LOCK_TIMEOUT}
+# The server stops, starts, has crashed, is only being read, or lacks connections, memory or disk.
+_SERVER_AWAY = {"57P01", "57P02", "57P03", "25006", "53000", "53100", "53200", "53300"}
+_TOO_SLOW = {"57014", "25P03"}
+
+
+class Database:
+    """One pool of connections. Make it in the process that uses it: sockets must not be shared over a fork.
+
+    ``durable=False``: commits need not reach the disk at once; for heartbeats, which may be lost.
+    """
+
+    def __init__(self, settings: ServiceSettings, *, name: str = "skipmap", durable: bool = True) -> None:
+        self._retry_seconds = settings.retry_seconds
+        self.engine = create_engine(
+            settings.database_url,
+            isolation_level="READ COMMITTED",
+            pool_size=settings.pool_size,
+            max_overflow=settings.pool_size,
+            pool_timeout=_POOL_WAIT_SECONDS,
+            pool_recycle=_RECYCLE_SECONDS,
+            pool_pre_ping=True,
+            connect_args=_connect_arguments(settings, name, durable),
+        )
+
+    def transaction(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``work(session, ...)`` in one transaction and commit it.
+
+        The whole of it runs again after a deadlock, a serialisation failure, a lock timeout, or a lost connection, so
+        it must be safe to repeat even when an earlier commit went through unnoticed. Raises Unavailable when the
+        database stays away or takes too long.
+        """
+        deadline = time.monotonic() + self._retry_seconds
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                with Session(self.engine, expire_on_commit=False) as session, session.begin():
+                    return work(session, *args, **kwargs)
+            except (DBAPIError, PoolTimeout) as error:
+                kind = _kind(error)
+                if kind == "other":
+                    raise
+                late = time.monotonic() >= deadline
+                if kind == "clash":
+                    late = tries >= _MAX_CLASHES or (late and tries >= _MIN_CLASHES)
+                if kind == "slow" or late:
+                    raise Unavailable(_reason(error)) from error
+            time.sleep(_pause(tries))
+
+    def connected_at(self) -> datetime:
+        """The database's time of asking; the reconciler notes it whenever it has been cut off."""
+        now: datetime = self.transaction(
+            lambda session: session.execute(text("SELECT clock_timestamp()")).scalar_one()
+        )
+        return now
+
+    def close(self) -> None:
+        """Close the connections; the object may be used again."""
+        self.engine.dispose()
+
+    def forget(self) -> None:
+        """After a fork, in the child: leave the parent's connections alone and start with none."""
+        self.engine.dispose(close=False)
+
+
+def _connect_arguments(settings: ServiceSettings, name: str, durable: bool) -> dict[str, Any]:
+    options = {
+        "statement_timeout": _milliseconds(settings.statement_timeout_seconds),
+        "lock_timeout": _milliseconds(settings.lock_timeout_seconds),
+        "idle_in_transaction_session_timeout": _milliseconds(settings.idle_timeout_seconds),
+        "timezone": "UTC",
+        # Compiling pays for long analytic queries; ours are short.
+        "jit": "off",
+    }
+    if not durable:
+        options["synchronous_commit"] = "off"
+    return {
+        "application_name": name,
+        "connect_timeout": settings.connect_timeout_seconds,
+        "options": " ".join(f"-c {key}={value}" for key, value in options.items()),
+        # A peer that vanished without a word is noticed within seconds, not after the system's two hours.
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 10_000,
+    }
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _kind(error: DBAPIError | PoolTimeout) -> str:
+    """``clash``: another transaction was in the way; ``away``: no server; ``slow``; ``other``: repeating is no help."""
+    if isinstance(error, PoolTimeout):
+        return "away"
+    state = getattr(error.orig, "sqlstate", None)
+    if state in _CLASHES:
+        return "clash"
+    if state in _TOO_SLOW:
+        return "slow"
+    if error.connection_invalidated or state in _SERVER_AWAY or (state or "").startswith("08"):
+        return "away"
+    # A connection that could not be made has no state.
+    return "away" if state is None and isinstance(error, OperationalError) else "other"
+
+
+def _reason(error: DBAPIError | PoolTimeout) -> str:
+    cause = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+    first = cause[0] if cause else type(error).__name__
+    return f"the database does not answer ({first}); try again shortly"
+
+
+def _pause(tries: int) -> float:
+    longest: float = min(_PAUSE_CAP_SECONDS, _PAUSE_SECONDS * 2.0 ** min(tries - 1, 10))
+    return random.uniform(0.5, 1.5) * longest

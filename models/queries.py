@@ -1,0 +1,132 @@
+"""Read-only queries: keyset pages of jobs and evaluations, one job with its levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, func, select, tuple_
+from sqlalchemy.orm import Session, defer
+
+from models.attempts import Attempt
+from models.chunks import Chunk
+from models.evaluations import EvaluationRow
+from models.jobs import Job, JobState
+from models.levels import Level
+from skipmap.errors import NotFound
+
+EvaluationSort = Literal["skip", "metric", "accept_length"]
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job with its levels in order."""
+
+    job: Job
+    levels: Sequence[Level]
+
+
+def find_job(session: Session, job_id: str) -> JobView:
+    """One job; raises NotFound."""
+    job = session.get(Job, job_id, populate_existing=True)
+    if job is None:
+        raise NotFound(f"no job {job_id!r}")
+    levels = session.scalars(select(Level).where(Level.job_id == job_id).order_by(Level.idx)).all()
+    return JobView(job, levels)
+
+
+def job_revision(session: Session, job_id: str) -> int:
+    """Number of the job's last event, which changes whenever anything visible does; raises NotFound."""
+    revision = session.scalar(select(Job.last_event).where(Job.id == job_id))
+    if revision is None:
+        raise NotFound(f"no job {job_id!r}")
+    return revision
+
+
+def list_jobs(
+    session: Session,
+    *,
+    limit: int,
+    before: str | None = None,
+    state: JobState | None = None,
+    target: str | None = None,
+    draft: str | None = None,
+    domain: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Sequence[Job]:
+    """Jobs, newest first; ``before``: id of the last one of the page before."""
+    query = select(Job).order_by(Job.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(Job.id < before)
+    for column, value in ((Job.state, state), (Job.target, target), (Job.draft, draft), (Job.domain, domain)):
+        if value is not None:
+            query = query.where(column == value)
+    if labels:
+        query = query.where(Job.labels.contains(dict(labels)))
+    return session.scalars(query).all()
+
+
+def list_evaluations(
+    session: Session,
+    job_id: str,
+    *,
+    limit: int,
+    sort: EvaluationSort = "skip",
+    descending: bool = False,
+    after: Sequence[Any] | None = None,
+    depth: int | None = None,
+    prompts: bool = False,
+) -> Sequence[EvaluationRow]:
+    """Evaluations of a job in the order asked for; ``after``: ``place_of`` the last one of the page before.
+
+    Per-prompt records are read only with ``prompts``.
+    """
+    columns = _order(sort)
+    query = select(EvaluationRow).where(EvaluationRow.job_id == job_id).limit(limit)
+    if depth is not None:
+        query = query.where(EvaluationRow.depth == depth)
+    if after is not None:
+        place, last = tuple_(*columns), tuple_(*after)
+        query = query.where(place < last if descending else place > last)
+    if not prompts:
+        query = query.options(defer(EvaluationRow.prompts, raiseload=True))
+    return session.scalars(
+        query.order_by(*(column.desc() if descending else column.asc() for column in columns))
+    ).all()
+
+
+def place_of(row: EvaluationRow, sort: EvaluationSort) -> list[Any]:
+    """Where a row stands in an order, as plain values, to go on after it."""
+    if sort == "skip":
+        return [row.depth, row.skip]
+    return [row.metric if sort == "metric" else row.accept_length, row.skip_key]
+
+
+def chunk_counts(session: Session, job_id: str) -> dict[str, int]:
+    """How many chunks of a job are in which state."""
+    rows = session.execute(
+        select(Chunk.state, func.count().label("number")).where(Chunk.job_id == job_id).group_by(Chunk.state)
+    )
+    return {row.state: row.number for row in rows}
+
+
+def failed_chunks(session: Session, job_id: str) -> Sequence[Chunk]:
+    """Chunks that were set aside, with their errors."""
+    return session.scalars(
+        select(Chunk).where(Chunk.job_id == job_id, Chunk.state == "failed").order_by(Chunk.id)
+    ).all()
+
+
+def attempts_of(session: Session, chunk_id: str) -> Sequence[Attempt]:
+    """What became of every claim of a chunk, oldest first."""
+    return session.scalars(
+        select(Attempt).where(Attempt.chunk_id == chunk_id).order_by(Attempt.ended_at)
+    ).all()
+
+
+def _order(sort: EvaluationSort) -> tuple[ColumnElement[Any], ...]:
+    if sort == "skip":
+        return EvaluationRow.depth.expression, EvaluationRow.skip.expression
+    figure = EvaluationRow.metric if sort == "metric" else EvaluationRow.accept_length
+    return figure.expression, EvaluationRow.skip_key.expression

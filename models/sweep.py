@@ -1,0 +1,172 @@
+"""The reconciler's steps. Each is safe to repeat and to run twice at once; leading only saves work."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import exists, func, select, text, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from models.advance import Advance, has_open_chunk, try_advance
+from models.base import one_of
+from models.chunks import OPEN, Chunk
+from models.control import close_pending
+from models.crash import expire_leases
+from models.database import Database
+from models.dispatch import Doorbell, dispatch
+from models.ending import ending
+from models.events import emit
+from models.jobs import Job
+from models.lease import OVER_TIME
+from models.levels import CUT_KINDS, Level
+from models.poison import dead_letter, split_poison
+from models.progress import refresh_progress
+from models.settings import ServiceSettings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+_LEADER_LOCK = 0x736B6970  # "skip"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one sweep did. ``doorbells``: messages to publish now."""
+
+    expired: int = 0
+    split: int = 0
+    failed: int = 0
+    settled: int = 0
+    advanced: dict[str, Advance] = field(default_factory=dict)
+    doorbells: list[Doorbell] = field(default_factory=list)
+
+
+def sweep(database: Database, settings: ServiceSettings, connected_at: datetime) -> Sweep:
+    """All steps in order, each in a transaction of its own; steps that another process is at are passed over."""
+
+    def led(step: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        def work(session: Session) -> T | None:
+            return step(session, *args, **kwargs) if lead(session) else None
+
+        return database.transaction(work)
+
+    expired = led(expire_leases, settings, connected_at)
+    split = led(split_poison, settings)
+    failed = led(dead_letter, settings)
+    led(cut_over_time)
+    settled = (led(settle_pausing) or 0) + (led(settle_cancelling, settings) or 0)
+    advanced = advance_orphans(database)
+    led(refresh_progress)
+    doorbells = led(dispatch, settings)
+    return Sweep(expired or 0, split or 0, failed or 0, settled, advanced, doorbells or [])
+
+
+def lead(session: Session) -> bool:
+    """Whether this transaction is the only sweeping one."""
+    return bool(session.scalar(select(func.pg_try_advisory_xact_lock(_LEADER_LOCK))))
+
+
+def settle_pausing(session: Session) -> int:
+    """Jobs whose last chunk has been given back are paused; returns how many."""
+    busy = exists().where(Chunk.job_id == Job.id, Chunk.state == "running")
+    jobs = session.scalars(
+        select(Job.id)
+        .where(Job.state == "pausing", ~busy)
+        .order_by(Job.id)
+        .with_for_update(key_share=True, skip_locked=True)
+    ).all()
+    for job_id in jobs:
+        session.execute(update(Job).where(Job.id == job_id, Job.state == "pausing").values(state="paused"))
+        emit(session, job_id, "job", state="paused")
+    return len(jobs)
+
+
+_REVOKE = ending(
+    "cancelled",
+    "j.state = 'cancelling' AND j.cancel_requested_at + make_interval(secs => :grace) <= clock_timestamp()",
+    "state = 'cancelled', finished_at = clock_timestamp()",
+    waits=False,
+)
+
+
+def settle_cancelling(session: Session, settings: ServiceSettings) -> int:
+    """Jobs whose last chunk is closed are cancelled; returns how many.
+
+    After the grace period chunks are taken from their workers, whose late writes then change nothing.
+    """
+    session.execute(_REVOKE, {"grace": settings.cancel_grace_seconds})
+    settled = 0
+    for job_id in session.scalars(select(Job.id).where(Job.state == "cancelling").order_by(Job.id)).all():
+        close_pending(session, job_id)
+        settled += _settle(session, job_id)
+    return settled
+
+
+def _settle(session: Session, job_id: str) -> bool:
+    level = session.scalars(
+        select(Level)
+        .where(Level.job_id == job_id, Level.state == "running")
+        .with_for_update(key_share=True, skip_locked=True)
+    ).first()
+    if level is None or has_open_chunk(session, level.id):
+        return False
+    now = func.clock_timestamp()
+    moved = session.execute(
+        update(Job)
+        .where(Job.id == job_id, Job.state == "cancelling")
+        .values(state="cancelled", finished_at=now)
+        .returning(Job.id)
+    ).first()
+    if moved is None:
+        return False
+    session.execute(update(Level).where(Level.id == level.id).values(state="cancelled", finished_at=now))
+    emit(session, job_id, "job", state="cancelled")
+    return True
+
+
+_CUT = text(f"""
+    UPDATE chunks SET state = 'cancelled', finished_at = clock_timestamp()
+    WHERE id IN (
+        SELECT c.id FROM chunks AS c JOIN jobs AS j ON j.id = c.job_id
+        WHERE c.state = 'pending' AND {one_of("c.kind", CUT_KINDS)} AND j.state = 'running' AND {OVER_TIME}
+        FOR NO KEY UPDATE OF c SKIP LOCKED
+    )
+    RETURNING id
+""")
+
+
+def cut_over_time(session: Session) -> int:
+    """Close the pending chunks of levels whose job has spent its ``search.max_seconds``; returns how many."""
+    return len(session.execute(_CUT, {"spent": 0.0}).all())
+
+
+def advance_orphans(database: Database) -> dict[str, Advance]:
+    """Advance levels that nobody has: their last finisher died, or their chunks were closed by a sweep.
+
+    A level that cannot be advanced is logged and does not hold up the others.
+    """
+    done = {}
+    for level_id in database.transaction(_orphans):
+        try:
+            done[level_id] = try_advance(database, level_id)
+        except DBAPIError:
+            _log.exception("level %s cannot be advanced", level_id)
+    return done
+
+
+def _orphans(session: Session) -> list[str]:
+    is_open = exists().where(Chunk.level_id == Level.id, Chunk.state.in_(OPEN))
+    return list(
+        session.scalars(
+            select(Level.id)
+            .join(Job, Job.id == Level.job_id)
+            .where(Level.state == "running", Job.state == "running", ~is_open)
+            .order_by(Level.id)
+        )
+    )

@@ -1,0 +1,169 @@
+"""Schema and models agree, and migrations run both ways over stored rows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.pool import NullPool
+
+from migrations.run import config, downgrade, main, upgrade
+from models.accounts import create_token, create_user
+from models.audit import record
+from models.calibration_sets import store_set
+from models.catalog import Domain, Draft, Target, add_entry
+from models.database import Database
+from models.errors import Unavailable
+from models.settings import get_settings
+from models.tables import METADATA
+from tests.models.bench import Bench
+from tests.postgres import make_settings
+
+
+@pytest.fixture
+def connect():
+    engines = []
+
+    def make(url):
+        engines.append(create_engine(url, poolclass=NullPool))
+        return engines[-1].connect()
+
+    yield make
+    for engine in engines:
+        engine.dispose()
+
+
+def tables(connection):
+    return set(inspect(connection).get_table_names())
+
+
+def test_models_and_migrations_agree(database_url, connect):
+    with connect(database_url) as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        assert compare_metadata(context, METADATA) == []
+        assert tables(connection) == set(METADATA.tables) | {"alembic_version"}
+
+
+def test_what_alembic_does_not_compare_agrees_too(make_database_url, database_url, connect):
+    """Checks, partial indexes, collations and fill factors, as PostgreSQL itself tells them."""
+    created = make_database_url()
+    with connect(created) as connection:
+        METADATA.create_all(connection)
+        connection.commit()
+
+    def told(url):
+        with connect(url) as connection:
+            constraints = connection.execute(
+                text(
+                    "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint "
+                    "WHERE connamespace = 'public'::regnamespace AND conrelid <> 0 ORDER BY 1, 2"
+                )
+            ).all()
+            indexes = connection.execute(
+                text("SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1")
+            ).all()
+            columns = connection.execute(
+                text(
+                    "SELECT attrelid::regclass::text, attname, format_type(atttypid, atttypmod), attnotnull, "
+                    "attcollation::regcollation::text, pg_get_expr(adbin, adrelid) "
+                    "FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum "
+                    "WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace "
+                    "AND relkind = 'r') AND attnum > 0 ORDER BY 1, 2"
+                )
+            ).all()
+            options = connection.execute(
+                text(
+                    "SELECT relname, reloptions FROM pg_class WHERE relnamespace = 'public'::regnamespace "
+                    "AND reloptions IS NOT NULL ORDER BY 1"
+                )
+            ).all()
+        return [
+            [tuple(row) for row in rows if "alembic" not in str(row[0])]
+            for rows in (constraints, indexes, columns, options)
+        ]
+
+    for ours, theirs in zip(told(database_url), told(created), strict=True):
+        assert ours == theirs
+    assert ("chunks", ["fillfactor=70"]) in told(created)[3]
+
+
+@pytest.fixture
+def filled(database_url):
+    """A database with a row or more in every table."""
+    database = Database(make_settings(database_url))
+    bench = Bench(database, make_settings(database_url))
+    user = database.transaction(create_user, "ada")
+    database.transaction(create_token, user.id, "laptop", ["admin"])
+    uploaded, _ = database.transaction(store_set, b"lines", "a", 1, {})
+    for table in (Target, Draft, Domain):
+        database.transaction(add_entry, table, "mine", {"id": "x"}, user.id)
+    database.transaction(record, "ada", "submit", "job")
+    bench.submit(created_by=user.id, calibration_set_id=uploaded.id, principal=user.id, idempotency_key="key")
+    bench.work_off()
+    bench.submit()
+    bench.must_claim()
+    for name in METADATA.tables:
+        assert bench.sql(f"SELECT count(*) FROM {name}")[0] > 0, name
+    database.close()
+    return database_url
+
+
+def test_down_and_up_again_on_a_filled_database(filled, connect):
+    steps = list(ScriptDirectory.from_config(config()).walk_revisions())
+    for step in steps:
+        downgrade(filled, step.down_revision or "base")
+    with connect(filled) as connection:
+        assert tables(connection) == {"alembic_version"}
+        leftover = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('S', 'v')"
+        assert connection.execute(text(leftover)).scalar_one() == 0
+    for step in reversed(steps):
+        upgrade(filled, step.revision)
+    upgrade(filled)
+    database = Database(make_settings(filled))
+    bench = Bench(database, make_settings(filled))
+    bench.submit()
+    assert bench.work() is not None
+    database.close()
+
+
+def test_processes_that_migrate_at_once_wait_for_each_other(empty_database_url, connect):
+    environment = os.environ | {"SKIPMAP_DATABASE_URL": empty_database_url}
+    command = [sys.executable, "-m", "migrations.run"]
+    processes = [subprocess.Popen(command, env=environment) for _ in range(3)]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    with connect(empty_database_url) as connection:
+        assert set(METADATA.tables) < tables(connection)
+
+
+def test_an_upgrade_keeps_what_is_stored(filled, connect):
+    with connect(filled) as connection:
+        before = connection.execute(text("SELECT count(*) FROM evaluations")).scalar_one()
+    upgrade(filled)
+    with connect(filled) as connection:
+        assert connection.execute(text("SELECT count(*) FROM evaluations")).scalar_one() == before
+
+
+def test_the_address_comes_from_the_settings(empty_database_url, monkeypatch, connect, capsys):
+    get_settings.cache_clear()
+    monkeypatch.setenv("SKIPMAP_DATABASE_URL", empty_database_url)
+    assert main() == 0
+    with connect(empty_database_url) as connection:
+        assert "jobs" in tables(connection)
+    get_settings.cache_clear()
+    monkeypatch.delenv("SKIPMAP_DATABASE_URL")
+    assert main() == 2
+    assert "SKIPMAP_DATABASE_URL" in capsys.readouterr().err
+    get_settings.cache_clear()
+
+
+def test_a_database_that_is_away_is_reported(tmp_path):
+    with pytest.raises(Unavailable, match="cannot be migrated now"):
+        upgrade(f"postgresql+psycopg://u@/d?host={tmp_path}")
