@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -42,7 +42,7 @@ def evaluate(
     halved in order and the evaluations marked ``batch_split``.
     """
     evaluator = evaluator or evaluator_for(subject)
-    return _evaluate(subject, [subject.draft], skips, items, batch_tokens, evaluator)[0]
+    return _evaluate(_How(subject, (subject.draft,), batch_tokens, evaluator), skips, items)[0]
 
 
 def replay_drafts(
@@ -56,59 +56,50 @@ def replay_drafts(
 
     The subject's own draft takes no part.
     """
-    return _evaluate(subject, drafts, skips, items, batch_tokens, "replay")
+    return _evaluate(_How(subject, tuple(drafts), batch_tokens, "replay"), skips, items)
 
 
-def _evaluate(
-    subject: Subject,
-    drafts: Sequence[DraftMethod],
-    skips: Sequence[SkipSet],
-    items: Sequence[Item],
-    batch_tokens: int,
-    evaluator: EvaluatorName,
-) -> list[list[Evaluation]]:
+@dataclass(frozen=True)
+class _How:
+    """What stays the same while groups are halved and cut into batches; live, the draft is the subject's own."""
+
+    subject: Subject
+    drafts: tuple[DraftMethod, ...]
+    batch_tokens: int
+    evaluator: EvaluatorName
+
+
+def _evaluate(how: _How, skips: Sequence[SkipSet], items: Sequence[Item]) -> list[list[Evaluation]]:
     tables = None
     try:
-        tables = _tables(subject, drafts, skips, items, batch_tokens, evaluator)
+        tables = _tables(how, skips, items)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
     if tables is not None:
         return [
-            [_collect(subject, skip, evaluator, records) for skip, records in zip(skips, table, strict=True)]
+            [_collect(how, skip, records) for skip, records in zip(skips, table, strict=True)]
             for table in tables
         ]
     # Only here, past the handler, does nothing hold the failed batch any more.
-    if subject.target.device.type == "cuda":
+    if how.subject.target.device.type == "cuda":
         torch.cuda.empty_cache()
-    halved = _halved(subject, drafts, skips, items, batch_tokens, evaluator)
+    halved = _halved(how, skips, items)
     return [[replace(evaluation, batch_split=True) for evaluation in table] for table in halved]
 
 
-def _halved(
-    subject: Subject,
-    drafts: Sequence[DraftMethod],
-    skips: Sequence[SkipSet],
-    items: Sequence[Item],
-    batch_tokens: int,
-    evaluator: EvaluatorName,
-) -> list[list[Evaluation]]:
+def _halved(how: _How, skips: Sequence[SkipSet], items: Sequence[Item]) -> list[list[Evaluation]]:
     """Do the same rows in two halves: configurations first, then, of a single one, prompts."""
     if len(skips) > 1:
         half = len(skips) // 2
-        parts = [
-            _evaluate(subject, drafts, s, items, batch_tokens, evaluator)
-            for s in (skips[:half], skips[half:])
-        ]
+        parts = [_evaluate(how, s, items) for s in (skips[:half], skips[half:])]
         return [[*first, *second] for first, second in zip(*parts, strict=True)]
-    if len(items) == 1 or subject.carries_state:
-        raise too_big(subject.target.device)
+    if len(items) == 1 or how.subject.carries_state:
+        raise too_big(how.subject.target.device)
     half = len(items) // 2
-    parts = [
-        _evaluate(subject, drafts, skips, i, batch_tokens, evaluator) for i in (items[:half], items[half:])
-    ]
+    parts = [_evaluate(how, skips, i) for i in (items[:half], items[half:])]
     return [
-        [_collect(subject, skips[0], evaluator, [*first[0].prompts, *second[0].prompts])]
+        [_collect(how, skips[0], [*first[0].prompts, *second[0].prompts])]
         for first, second in zip(*parts, strict=True)
     ]
 
@@ -143,42 +134,34 @@ def _fresh(subject: Subject, skip: SkipSet, memory: Memory) -> Any:
     return state
 
 
-def _tables(
-    subject: Subject,
-    drafts: Sequence[DraftMethod],
-    skips: Sequence[SkipSet],
-    items: Sequence[Item],
-    batch_tokens: int,
-    evaluator: EvaluatorName,
-) -> list[list[list[PromptRecord]]]:
+def _tables(how: _How, skips: Sequence[SkipSet], items: Sequence[Item]) -> list[list[list[PromptRecord]]]:
     """Records [drafts][configurations][prompts]."""
-    tables: list[list[dict[str, PromptRecord]]] = [[{} for _ in skips] for _ in drafts]
+    tables: list[list[dict[str, PromptRecord]]] = [[{} for _ in skips] for _ in how.drafts]
     memory: Memory = {}
-    for chunk in chunks(subject, skips, items, batch_tokens, evaluator):
-        talks = [[[Talk(item) for item in chunk] for _ in skips] for _ in drafts]
+    for chunk in chunks(how.subject, skips, items, how.batch_tokens, how.evaluator):
+        talks = [[[Talk(item) for item in chunk] for _ in skips] for _ in how.drafts]
         for turn in range(len(chunk[0].turns)):
-            _take_turn(subject, drafts, skips, talks, turn, evaluator, memory)
+            _take_turn(how, skips, talks, turn, memory)
         for table, rows in zip(tables, talks, strict=True):
             for found, row in zip(table, rows, strict=True):
-                found.update((talk.item.id, talk.record(subject)) for talk in row)
+                found.update((talk.item.id, talk.record(how.subject)) for talk in row)
         give_back_freed()
     return [[[found[item.id] for item in items] for found in table] for table in tables]
 
 
 def _take_turn(
-    subject: Subject,
-    drafts: Sequence[DraftMethod],
+    how: _How,
     skips: Sequence[SkipSet],
     talks: Sequence[Sequence[Sequence[Talk]]],
     turn: int,
-    evaluator: EvaluatorName,
     memory: Memory,
 ) -> None:
+    subject, live = how.subject, how.evaluator == "live"
     # Several drafts share their texts, so the talks of the first one say what all have answered so far.
     rows = talks[0]
     prompts = [[subject.prompt(talk.item, talk.answers) for talk in row] for row in rows]
-    draft = subject.draft if evaluator == "live" else Recorder(drafts)
-    if evaluator == "live":
+    draft: DraftMethod = subject.draft if live else Recorder(how.drafts)
+    if live:
         states = [_fresh(subject, skip, memory) for skip, row in zip(skips, rows, strict=True) for _ in row]
     else:
         states = [draft.fresh() for row in rows for _ in row]
@@ -189,14 +172,13 @@ def _take_turn(
         for i, out in enumerate(answers[c]):
             seed = request_seed(subject.options.seed, prompts[c][i], skip)
             record = states[c * len(answers[c]) + i]
-            for counted, table in zip(drafts, talks, strict=True):
+            for counted, table in zip(how.drafts, talks, strict=True):
                 counts = out.counts
-                if evaluator == "replay":
+                if not live:
                     counts = replay(counted, prompts[c][i], out.token_ids, subject.options, seed, record)
                 table[c][i].add(out, counts)
 
 
-def _collect(
-    subject: Subject, skip: SkipSet, evaluator: EvaluatorName, records: Sequence[PromptRecord]
-) -> Evaluation:
-    return Evaluation(skip, evaluator, tuple(records), corpus_metric(subject.metric, records))
+def _collect(how: _How, skip: SkipSet, records: Sequence[PromptRecord]) -> Evaluation:
+    metric = corpus_metric(how.subject.metric, records)
+    return Evaluation(skip, how.evaluator, tuple(records), metric)
