@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from skipmap.profiling.job import Job, check_job, open_job
+from skipmap.profiling.check import check_job
+from skipmap.profiling.job import Job, open_job
 from skipmap.spec import JobSpec
 
 TARGET = "smollm2-135m-instruct"

@@ -10,9 +10,8 @@ from models.chunks import Keys, run_key, run_of, skip_key
 from models.findings import WHOLE
 from models.jobs import Facts
 from models.levels import LevelKind
-from skipmap.errors import InvalidInput
 from skipmap.profiling.pareto import Score
-from skipmap.profiling.search import Outcome, check_bounds, next_work
+from skipmap.profiling.search import Outcome, check_bounds, check_dense_steps, next_work
 from skipmap.skipset import SkipSet
 from skipmap.spec import JobSpec
 
@@ -61,12 +60,7 @@ def next_level(stored: Stored) -> NextLevel | End:
     """
     search, facts = stored.spec.search, stored.facts
     check_bounds(search, facts.num_layers)
-    if stored.dense_steps == 0:
-        raise InvalidInput(
-            "decoding.max_new_tokens",
-            "every dense answer is a single token, so no verification step ever runs and there is nothing to profile; "
-            "let the answers be longer (max_new_tokens, template or task)",
-        )
+    check_dense_steps(stored.dense_steps)
     no_signal = stored.dense_metric <= facts.baseline
     step = next_work(
         search, facts.num_layers, stored.scores, no_signal=no_signal, seconds_spent=stored.seconds_spent

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from skipmap.cli import main as skipmap
 from skipmap.maps.document import build_map
+from skipmap.profiling.documents import read_document
 from skipmap.profiling.report import render_report
-from skipmap.profiling.result import read_document
 from skipmap.profiling.store import write_atomically
 from skipmap.profiling.summary import verdict
 

@@ -21,9 +21,10 @@ from skipmap.cli.variants import Variant, read_variants
 from skipmap.drafts.base import DraftMethod, Resources
 from skipmap.drafts.registry import make_draft
 from skipmap.errors import InvalidInput, choices
+from skipmap.profiling.check import CheckedSpec, check_job
 from skipmap.profiling.compare import Row, compare
 from skipmap.profiling.comparison import build_comparison
-from skipmap.profiling.job import CheckedSpec, Job, check_job, job_on
+from skipmap.profiling.job import Job, job_on
 from skipmap.profiling.progress import Listener, PassProgress
 from skipmap.profiling.report import render_comparison
 from skipmap.profiling.store import write_atomically

@@ -18,7 +18,7 @@ from skipmap.drafts.base import Resources
 from skipmap.drafts.registry import check_params, make_draft
 from skipmap.errors import InvalidInput
 from skipmap.maps.document import skip_for
-from skipmap.profiling.result import read_document
+from skipmap.profiling.documents import read_document
 from skipmap.skipset import SkipSet
 from skipmap.spec import COLDEST
 from skipmap.target.loaded import load_resolved

@@ -16,9 +16,11 @@ from skipmap.cli.places import PLACES, fill, section
 from skipmap.cli.values import parameters, require_writable
 from skipmap.errors import Interrupted, InvalidInput, ModelFailure, NotFound
 from skipmap.maps.document import build_map
-from skipmap.profiling.job import check_job, open_job
+from skipmap.profiling.check import check_job
+from skipmap.profiling.documents import without_prompts
+from skipmap.profiling.job import open_job
 from skipmap.profiling.report import render_report
-from skipmap.profiling.result import build_result, without_prompts
+from skipmap.profiling.result import build_result
 from skipmap.profiling.run import run_folder, run_job
 from skipmap.profiling.store import RunFolder, write_atomically
 from skipmap.profiling.summary import summary

@@ -6,8 +6,8 @@ from argparse import Namespace
 
 from skipmap.cli.values import complete, require_writable
 from skipmap.errors import InvalidInput
+from skipmap.profiling.documents import SCHEMA, read_document
 from skipmap.profiling.report import render_report
-from skipmap.profiling.result import SCHEMA, read_document
 from skipmap.profiling.store import write_atomically
 
 

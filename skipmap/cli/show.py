@@ -13,8 +13,8 @@ from rich.table import Table
 from skipmap.cli.console import AnswerConsole
 from skipmap.cli.counters import drafting_table
 from skipmap.cli.values import complete
-from skipmap.profiling.result import SCHEMA as RESULT_SCHEMA
-from skipmap.profiling.result import read_document, without_prompts
+from skipmap.profiling.documents import SCHEMA as RESULT_SCHEMA
+from skipmap.profiling.documents import read_document, without_prompts
 from skipmap.profiling.summary import summary
 
 ROWS_SHOWN = 30

@@ -9,12 +9,12 @@ from typing import Any
 from skipmap.decoding.counts import position_acceptance
 from skipmap.drafts.base import DraftMethod
 from skipmap.profiling.compare import Row
+from skipmap.profiling.documents import COMPARISON_SCHEMA
 from skipmap.profiling.job import Job, describe_data, describe_draft, describe_target
 from skipmap.profiling.replay import replayable
 from skipmap.profiling.result import versions
 from skipmap.skipset import SkipSet
 
-SCHEMA = "skipmap.comparison/1"
 ACCEPT_LENGTH = "tokens emitted per verification step, bonus token included; plain decoding = 1"
 PART = "calibration"
 """The part of the data that is compared on; held-out prompts stay unseen."""
@@ -37,7 +37,7 @@ def build_comparison(
     ranked = sorted(first_rows, key=lambda row: (-row.evaluation.accept_length, row.name))
     order = [row.name for row in ranked]
     return {
-        "schema": SCHEMA,
+        "schema": COMPARISON_SCHEMA,
         "target": describe_target(first_job),
         "skip": skip.to_list(),
         "accept_length": ACCEPT_LENGTH,

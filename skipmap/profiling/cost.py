@@ -17,6 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from skipmap.calibration.items import Item
+from skipmap.profiling.records import Evaluation
+from skipmap.profiling.subject import Subject
 from skipmap.skipset import SkipSet
 from skipmap.target.batch import Batch
 from skipmap.target.model import TargetModel
@@ -105,6 +108,17 @@ def measure(
         str(target.device),
         {str(skip): value for skip, value in medians.items()},
     )
+
+
+def step_shape(subject: Subject, items: Sequence[Item], dense: Evaluation) -> tuple[list[int], int]:
+    """Where cost is measured: the median prompt with half an answer behind it, and the trees' mean size.
+
+    Seconds grow evenly with the positions of a step, so steps of mean size cost what steps cost on average.
+    """
+    middle = sorted(items, key=lambda item: (len(subject.prompt(item)), item.id))
+    prompt = subject.prompt(middle[len(middle) // 2])
+    limit = subject.options.max_new_tokens
+    return prompt + [prompt[-1]] * (limit // 2), max(1, round(dense.tree_size))
 
 
 def time_steps(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from skipmap.profiling.search import DENSE, floors
 from skipmap.profiling.store import RunFolder
 from skipmap.skipset import SkipSet
 from skipmap.spec import SearchSpec
+
+Answers = dict[SkipSet, list[PromptRecord]]
+"""Records of the prompts answered so far, of dense and every point, in order."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ def check(
     items = job.data.held_out
     # Carried draft state must see all prompts in one go.
     size = len(items) if job.subject.carries_state else job.spec.search.group_size
-    rows: dict[SkipSet, list[PromptRecord]] = {skip: [] for skip in skips}
+    rows: Answers = {skip: [] for skip in skips}
     warm = False
     for start in range(0, len(items), size):
         chunk = items[start : start + size]
@@ -59,17 +63,31 @@ def check(
             if not warm:
                 answer(job.subject, DENSE, chunk[0])
                 warm = True
-            answers = _answer_in_turn(job, skips, chunk)
-            records = [Evaluation(s, "live", tuple(answers[s]), 0.0).to_json() for s in skips]
-            folder.save_document("held_out", what, {"evaluations": records})
-            stored = {"evaluations": records}
-        for data in stored["evaluations"]:
-            part = Evaluation.from_json(data)
-            rows[part.skip].extend(part.prompts)
+            stored = answers_to_json(answer_in_turn(job, skips, chunk))
+            folder.save_document("held_out", what, stored)
+        for skip, records in answers_from_json(stored).items():
+            rows[skip].extend(records)
     listener(CheckProgress(len(items), len(items), len(points)))
+    return confirm(job, rows)
+
+
+def confirm(job: Job, rows: Answers) -> tuple[Evaluation, list[HeldOutPoint]]:
+    """Compare the answers to every held-out prompt: dense, and the other points beside it."""
     metric = job.subject.metric
     found = {s: Evaluation(s, "live", tuple(r), corpus_metric(metric, r)) for s, r in rows.items()}
+    points = [s for s in rows if s != DENSE]
     return found[DENSE], [compare(found[DENSE], found[s], metric, job.spec.search) for s in points]
+
+
+def answers_to_json(answers: Answers) -> dict[str, Any]:
+    """Plain values of a run of prompts, for storage."""
+    return {"evaluations": [Evaluation(s, "live", tuple(r), 0.0).to_json() for s, r in answers.items()]}
+
+
+def answers_from_json(data: Mapping[str, Any]) -> Answers:
+    """Inverse of ``answers_to_json``."""
+    parts = [Evaluation.from_json(row) for row in data["evaluations"]]
+    return {part.skip: list(part.prompts) for part in parts}
 
 
 def compare(dense: Evaluation, sparse: Evaluation, metric: Metric, spec: SearchSpec) -> HeldOutPoint:
@@ -93,11 +111,9 @@ def tokens_per_second(evaluation: Evaluation) -> float:
     return sum(p.new_tokens for p in evaluation.prompts) / seconds if seconds else 0.0
 
 
-def _answer_in_turn(
-    job: Job, skips: Sequence[SkipSet], items: Sequence[Item]
-) -> dict[SkipSet, list[PromptRecord]]:
+def answer_in_turn(job: Job, skips: Sequence[SkipSet], items: Sequence[Item]) -> Answers:
     """Dense and points one after the other on each prompt, so that a slow spell of the machine hits all alike."""
-    answers: dict[SkipSet, list[PromptRecord]] = {skip: [] for skip in skips}
+    answers: Answers = {skip: [] for skip in skips}
     memory: Memory = {}
     for turn, item in enumerate(items):
         shift = turn % len(skips)

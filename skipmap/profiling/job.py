@@ -1,20 +1,17 @@
-"""Job: a validated spec with its data, and the loaded target to run it on."""
+"""Job: a checked spec with its data, and the loaded target to run it on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from skipmap.calibration.domains import resolve
-from skipmap.calibration.prepare import CalibrationData, prepare
+from skipmap.calibration.prepare import CalibrationData
 from skipmap.calibration.templates import get_template
 from skipmap.canonical import digest
 from skipmap.decoding.options import DecodeOptions
 from skipmap.drafts.base import Resources
-from skipmap.drafts.registry import check_params, draft_type, make_draft
-from skipmap.errors import InvalidInput
-from skipmap.metrics.base import Metric
-from skipmap.metrics.registry import get_metric
+from skipmap.drafts.registry import make_draft
+from skipmap.profiling.check import CheckedSpec
 from skipmap.profiling.evaluate import evaluator_for
 from skipmap.profiling.search import check_bounds
 from skipmap.profiling.subject import Subject
@@ -25,15 +22,6 @@ from skipmap.target.model import Hook
 
 ENGINE_VERSION = "2"
 """Changes when stored evaluations of an older engine must not be used any more."""
-
-
-@dataclass(frozen=True)
-class CheckedSpec:
-    """A job that has passed all checks that need no model: resolved spec, metric and data."""
-
-    spec: JobSpec
-    metric: Metric
-    data: CalibrationData
 
 
 @dataclass(frozen=True)
@@ -65,20 +53,6 @@ class Job:
                 "batch_tokens": self.spec.search.batch_tokens,
             }
         )
-
-
-def check_job(spec: JobSpec) -> CheckedSpec:
-    """Check everything that needs no model; raises InvalidInput or NotFound for the first problem."""
-    check_params(spec.draft.method, spec.draft.params)
-    if spec.draft.state == "run" and not draft_type(spec.draft.method).remembers:
-        raise InvalidInput(
-            "draft.state", f"{spec.draft.method} keeps nothing from one prompt to the next; give 'prompt'"
-        )
-    spec = resolve(spec)
-    assert spec.domain.metric and spec.domain.template and spec.domain.shots is not None
-    get_template(spec.domain.template)
-    metric = get_metric(spec.domain.metric)
-    return CheckedSpec(spec, metric, prepare(spec.calibration, spec.domain.shots, metric))
 
 
 def open_job(checked: CheckedSpec, hook: Hook | None = None) -> Job:

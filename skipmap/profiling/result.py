@@ -2,61 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from skipmap import __version__
-from skipmap.canonical import bad_text, digest
-from skipmap.errors import InvalidInput, NotFound
-from skipmap.maps.document import SCHEMA as MAP_SCHEMA
+from skipmap.canonical import digest
+from skipmap.profiling.documents import SCHEMA
 from skipmap.profiling.evaluate import evaluator_for
+from skipmap.profiling.findings import Findings
 from skipmap.profiling.held_out import HeldOutPoint, tokens_per_second
 from skipmap.profiling.job import describe_data, describe_draft, describe_target
 from skipmap.profiling.plan import chunks
 from skipmap.profiling.records import Evaluation
-from skipmap.profiling.run import Findings
 from skipmap.profiling.search import DENSE
 from skipmap.skipset import SkipSet
 
-SCHEMA = "skipmap.result/1"
-
 _TIMED = {"cost", "operating_points", "selected", "reason", "held_out", "timings", "versions", "notes"}
 """Parts that are timings, or are chosen by measured cost, or name the machine: no part of ``search_digest``."""
-
-
-_REQUIRED = {
-    SCHEMA: {
-        *(
-            "spec",
-            "search_digest",
-            "target",
-            "draft",
-            "metric",
-            "data",
-            "baseline",
-            "no_signal",
-            "dense",
-            "pool",
-        ),
-        *(
-            "evaluations",
-            "front",
-            "operating_points",
-            "selected",
-            "reason",
-            "budget",
-            "cost",
-            "held_out",
-            "notes",
-        ),
-        *("versions", "timings"),
-    },
-    MAP_SCHEMA: {"name", "target", "draft", "domains", "fallback"},
-}
 
 
 def build_result(findings: Findings) -> dict[str, Any]:
@@ -125,41 +89,6 @@ def _without(section: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {key: value for key, value in section.items() if key not in names}
 
 
-def without_prompts(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document without per-prompt rows, as ``skipmap show --json`` prints it."""
-
-    def strip(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: strip(inner) for key, inner in value.items() if key != "per_prompt"}
-        return [strip(inner) for inner in value] if isinstance(value, list) else value
-
-    stripped: dict[str, Any] = strip(document)
-    return stripped
-
-
-def read_document(path: Path) -> dict[str, Any]:
-    """Load a result or a map; raises NotFound or InvalidInput naming the file and what is wrong with it."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise NotFound(f"no file {str(path)!r}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInput(str(path), f"is no readable JSON document: {error}") from None
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if not isinstance(schema, str) or schema not in _REQUIRED:
-        raise InvalidInput(str(path), f"is neither a {SCHEMA} nor a {MAP_SCHEMA} document")
-    missing = _REQUIRED[schema] - data.keys()
-    if missing:
-        raise InvalidInput(str(path), f"lacks {', '.join(sorted(missing))}; make it again")
-    bad = bad_text(data)
-    if bad is not None:
-        raise InvalidInput(
-            str(path), f"holds characters at {bad or 'its top'} that are no valid text; make it again"
-        )
-    document: dict[str, Any] = data
-    return document
-
-
 def _untimed(value: Any) -> Any:
     if isinstance(value, Mapping):
         # How far a batch was split for lack of memory is the host's doing, too, and changes no figure.
@@ -220,7 +149,7 @@ def _budget(findings: Findings) -> dict[str, Any]:
 
 
 def _reason(findings: Findings) -> str:
-    if findings.no_signal and not findings.job.spec.search.allow_no_signal:
+    if findings.dense_alone:
         return "dense: no signal, see notes"
     if findings.selected == DENSE:
         return "dense: no evaluated configuration keeps both accept length and metric above their floors"

@@ -119,6 +119,16 @@ def check_bounds(spec: SearchSpec, num_layers: int) -> None:
             )
 
 
+def check_dense_steps(steps: int) -> None:
+    """Refuse a job whose dense run never takes a verification step; raises InvalidInput."""
+    if steps == 0:
+        raise InvalidInput(
+            "decoding.max_new_tokens",
+            "every dense answer is a single token, so no verification step ever runs and there is nothing to "
+            "profile; let the answers be longer (max_new_tokens, template or task)",
+        )
+
+
 def next_work(
     spec: SearchSpec,
     num_layers: int,

@@ -28,8 +28,9 @@ from skipmap.calibration.templates import get_template
 from skipmap.decoding.options import DecodeOptions
 from skipmap.drafts.registry import make_draft
 from skipmap.metrics.registry import get_metric
+from skipmap.profiling.check import check_job
 from skipmap.profiling.evaluate import answer
-from skipmap.profiling.job import check_job, open_job
+from skipmap.profiling.job import open_job
 from skipmap.profiling.result import build_result
 from skipmap.profiling.run import run_job
 from skipmap.profiling.search import DENSE

@@ -6,9 +6,10 @@ import pytest
 
 from skipmap.decoding.counts import position_acceptance
 from skipmap.drafts.registry import make_draft
+from skipmap.profiling.check import check_job
 from skipmap.profiling.compare import compare
 from skipmap.profiling.comparison import build_comparison
-from skipmap.profiling.job import check_job, job_on, open_job
+from skipmap.profiling.job import job_on, open_job
 from skipmap.skipset import SkipSet
 from skipmap.target.loaded import load_target
 

@@ -6,9 +6,10 @@ import pytest
 
 from skipmap.metrics.registry import get_metric
 from skipmap.profiling import held_out
+from skipmap.profiling.check import check_job
 from skipmap.profiling.evaluate import answer
 from skipmap.profiling.held_out import check, compare, nothing_measured, tokens_per_second
-from skipmap.profiling.job import check_job, open_job
+from skipmap.profiling.job import open_job
 from skipmap.profiling.progress import ignore
 from skipmap.profiling.records import Evaluation, PromptRecord
 from skipmap.profiling.store import RunFolder

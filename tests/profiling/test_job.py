@@ -6,7 +6,8 @@ import pytest
 
 from skipmap.calibration.items import Item
 from skipmap.errors import InvalidInput, NotFound
-from skipmap.profiling.job import check_job, describe_draft, open_job
+from skipmap.profiling.check import check_job
+from skipmap.profiling.job import describe_draft, open_job
 from skipmap.spec import JobSpec
 from skipmap.target.model import TargetModel
 

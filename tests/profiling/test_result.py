@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from skipmap.errors import InvalidInput, NotFound
-from skipmap.profiling.result import read_document, search_digest, without_prompts
+from skipmap.profiling.documents import read_document, without_prompts
+from skipmap.profiling.result import search_digest
 from skipmap.target.model import TargetModel
 
 RESULT = """schema spec search_digest target draft metric data batch_plan baseline dense pool evaluations front

@@ -11,7 +11,8 @@ import pytest
 
 from skipmap.errors import Interrupted, InvalidInput
 from skipmap.maps.document import build_map
-from skipmap.profiling.job import check_job, open_job
+from skipmap.profiling.check import check_job
+from skipmap.profiling.job import open_job
 from skipmap.profiling.progress import CheckProgress, LevelProgress, Note
 from skipmap.profiling.run import run_folder
 
@@ -136,7 +137,8 @@ KILLED = """
 import sys
 import torch
 from pathlib import Path
-from skipmap.profiling.job import check_job, open_job
+from skipmap.profiling.check import check_job
+from skipmap.profiling.job import open_job
 from skipmap.profiling.run import run_job
 from skipmap.profiling.store import RunFolder
 from skipmap.spec import JobSpec

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skipmap.errors import InvalidInput
-from skipmap.profiling.comparison import SCHEMA
+from skipmap.profiling.documents import COMPARISON_SCHEMA as SCHEMA
 from skipmap.profiling.drafting import Drafting, drafting
 from skipmap.skipset import SkipSet
 

@@ -10,10 +10,10 @@ from typing import Any
 from skipmap.errors import InvalidInput
 from skipmap.maps.gain import expected_speedup
 from skipmap.metrics.registry import metric_help
+from skipmap.profiling.documents import SCHEMA
 from skipmap.profiling.drafting import Drafting, drafting
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.report.figures import relative
-from skipmap.profiling.result import SCHEMA
 from skipmap.profiling.search import DENSE, Floors, floors
 from skipmap.skipset import SkipSet
 

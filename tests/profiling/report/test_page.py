@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from skipmap.errors import InvalidInput
+from skipmap.profiling.documents import without_prompts
 from skipmap.profiling.report import render_report
-from skipmap.profiling.result import without_prompts
 
 Make = Callable[..., Any]
 SINGLES = {(0,): (1.1, 0.05), (1,): (2.1, 0.41), (2,): (1.95, 0.30), (3,): (1.7, 0.42)}
