@@ -13,18 +13,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from models.base import clean
-from models.chunks import OPEN, Chunk, skip_key
+from models.chunks import OPEN, Chunk
 from models.database import Database
-from models.evaluations import EvaluationRow, scores_of
 from models.events import emit
-from models.expand import End, NextLevel, Stored, next_level
-from models.findings import Finding, finding
+from models.expand import End, NextLevel, next_level
 from models.jobs import Job
-from models.levels import SEARCH_KINDS, Level, LevelState
+from models.levels import Level, LevelState
 from models.opening import open_level
 from models.progress import note_progress
-from skipmap.profiling.search import DENSE
-from skipmap.skipset import SkipSet
+from models.stored import stored_of
 
 
 class Advance(Enum):
@@ -67,7 +64,7 @@ def advance(session: Session, level_id: str) -> Advance:
         return _fail(session, job, level, failed.last_error or "its workers died")
     while True:
         try:
-            step = next_level(_stored(session, job))
+            step = next_level(stored_of(session, job))
             _check_progress(step, level)
         except DBAPIError:
             raise
@@ -80,31 +77,6 @@ def advance(session: Session, level_id: str) -> Advance:
         level, waits = open_level(session, job, level.idx + 1, step)
         if waits:
             return Advance.NEXT
-
-
-def _stored(session: Session, job: Job) -> Stored:
-    spec, facts = job.parsed_spec, job.parsed_facts
-    if facts is None:
-        raise RuntimeError(f"job {job.id} has evaluations and no target facts")
-    dense = session.get_one(EvaluationRow, (job.id, skip_key(DENSE)))
-    cost = finding(session, job.id, "cost")
-    kinds = session.execute(
-        select(Finding.kind, Finding.key).where(Finding.job_id == job.id, Finding.kind != "cost")
-    ).all()
-    spent = session.scalar(
-        select(func.sum(Chunk.seconds)).where(Chunk.job_id == job.id, Chunk.kind.in_(SEARCH_KINDS))
-    )
-    return Stored(
-        spec=spec,
-        facts=facts,
-        scores=scores_of(session, job.id, spec.search.accept_measure),
-        dense_steps=dense.steps,
-        dense_metric=dense.metric,
-        seconds_spent=spent or 0.0,
-        points=None if cost is None else tuple(SkipSet.of(blocks) for blocks in cost["points"]),
-        held_out_runs=[key for kind, key in kinds if kind == "held_out"],
-        has_result=any(kind == "result" for kind, _ in kinds),
-    )
 
 
 def _check_progress(step: NextLevel | End, level: Level) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Iterable
@@ -50,6 +51,8 @@ def interval(seconds: float) -> Function[Any]:
     return func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
+ID_PATTERN = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_ID = re.compile(ID_PATTERN)
 _lock = threading.Lock()
 _last = (0, 0)
 
@@ -71,6 +74,11 @@ def new_id() -> str:
     rest = int.from_bytes(os.urandom(8)) & 0x3FFF_FFFF_FFFF_FFFF
     value = f"{millisecond << 80 | 0x7 << 76 | count << 64 | 0x2 << 62 | rest:032x}"
     return f"{value[:8]}-{value[8:12]}-{value[12:16]}-{value[16:20]}-{value[20:]}"
+
+
+def is_id(value: object) -> bool:
+    """Whether a value has the form of an id."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def clean(text: str) -> str:

@@ -59,7 +59,10 @@ def take_cached(session: Session, job_id: str, content_key: str, groups: Sequenc
     return [group for group in groups if group not in taken]
 
 
-def look_up(session: Session, content_key: str, skip: SkipSet) -> Evaluation | None:
-    """One cached evaluation; how a worker finds dense, whose content key is known only once the target is loaded."""
+def look_up(session: Session, content_key: str, skip: SkipSet) -> tuple[Evaluation, float] | None:
+    """One cached evaluation and the seconds that it took.
+
+    A worker finds dense with it, whose content key is known only once the target is loaded.
+    """
     row = session.get(CachedEvaluation, (content_key, skip_key(skip)))
-    return None if row is None else row.evaluation
+    return None if row is None else (row.evaluation, row.seconds)

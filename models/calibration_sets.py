@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import CheckConstraint, ForeignKey, LargeBinary, delete, exists, select
@@ -14,6 +17,9 @@ from models.base import Base, Created, Id, new_id
 from models.errors import Conflict
 from models.jobs import Job
 from skipmap.errors import NotFound
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_STEM_CHARACTERS = 80
 
 
 class CalibrationSet(Base):
@@ -33,6 +39,12 @@ class CalibrationSet(Base):
     created_at: Mapped[Created]
 
     __table_args__ = (CheckConstraint("items > 0", "items"),)
+
+
+def file_name(sha256: str, content: bytes) -> str:
+    """Name for a file with these bytes, whose ending tells the loaders what is in it: JSON lines or CSV."""
+    begins = content[:64].removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+    return sha256 + (".jsonl" if begins == b"{" else ".csv")
 
 
 def store_set(
@@ -68,6 +80,45 @@ def content_of(session: Session, set_id: str) -> bytes:
     if content is None:
         raise NotFound(f"no calibration set {set_id!r}")
     return content
+
+
+def uploaded_file(session: Session, set_id: str) -> tuple[str, bytes]:
+    """Hash and bytes of a set; raises NotFound."""
+    row = session.execute(
+        select(CalibrationSet.sha256, CalibrationSet.content).where(CalibrationSet.id == set_id)
+    ).first()
+    if row is None:
+        raise NotFound(f"no calibration set {set_id!r}")
+    return row.sha256, row.content
+
+
+def list_sets(session: Session, *, limit: int, before: str | None = None) -> Sequence[CalibrationSet]:
+    """Sets, newest first; ``before``: id of the last one of the page before."""
+    query = select(CalibrationSet).order_by(CalibrationSet.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(CalibrationSet.id < before)
+    return session.scalars(query).all()
+
+
+def find_set(session: Session, set_id: str) -> CalibrationSet:
+    """A set without its bytes; raises NotFound."""
+    found = session.get(CalibrationSet, set_id)
+    if found is None:
+        raise NotFound(f"no calibration set {set_id!r}")
+    return found
+
+
+def write_set(session: Session, set_id: str, folder: Path) -> Path:
+    """Write the bytes of a set into a folder; returns the file. Raises NotFound.
+
+    The file's name follows from the set alone, for in one layout it is part of the items' ids.
+    """
+    found = find_set(session, set_id)
+    stem = _UNSAFE.sub("_", found.name).strip("._")[:_STEM_CHARACTERS] or "set"
+    ending = ".csv" if found.statistics.get("format") == "mmlu" else ".jsonl"
+    path = folder / (stem.removesuffix(ending) + ending)
+    path.write_bytes(content_of(session, set_id))
+    return path
 
 
 def delete_set(session: Session, set_id: str) -> None:

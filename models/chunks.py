@@ -111,10 +111,13 @@ MISSING_UNITS = f"""
     )"""
 
 
-def chunk_groups(groups: Sequence[Group], seconds_per_group: float | None) -> list[list[Group]]:
+def chunk_groups(
+    groups: Sequence[Group], seconds_per_group: float | None, workers: int = 1
+) -> list[list[Group]]:
     """Cut a level's groups, in order, into chunks of whole groups that take 30 to 60 seconds where groups allow it.
 
-    Without a known speed every group is a chunk. What a group holds is fixed; only how many share a chunk is free.
+    Without a known speed every group is a chunk. A level is cut into a chunk for each of the workers at least, where
+    there are that many groups. What a group holds is fixed; only how many share a chunk is free.
     """
     if not groups:
         return []
@@ -123,7 +126,7 @@ def chunk_groups(groups: Sequence[Group], seconds_per_group: float | None) -> li
         most = len(groups)
         if seconds_per_group * most > LONGEST_CHUNK_SECONDS:
             most = max(1, math.floor(LONGEST_CHUNK_SECONDS / seconds_per_group))
-    count = math.ceil(len(groups) / most)
+    count = max(math.ceil(len(groups) / most), min(workers, len(groups)))
     bounds = [len(groups) * index // count for index in range(count + 1)]
     return [list(groups[start:stop]) for start, stop in pairwise(bounds)]
 

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from models.errors import Unavailable
+from models.patience import connection_type
 from models.settings import ServiceSettings
 
 P = ParamSpec("P")
@@ -38,9 +39,17 @@ class Database:
     """One pool of connections. Make it in the process that uses it: sockets must not be shared over a fork.
 
     ``durable=False``: commits need not reach the disk at once; for heartbeats, which may be lost.
+    ``silent_seconds``: a server that says nothing for so long counts as away; None waits for its own timeouts.
     """
 
-    def __init__(self, settings: ServiceSettings, *, name: str = "skipmap", durable: bool = True) -> None:
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        *,
+        name: str = "skipmap",
+        durable: bool = True,
+        silent_seconds: float | None = None,
+    ) -> None:
         self._retry_seconds = settings.retry_seconds
         self.engine = create_engine(
             settings.database_url,
@@ -52,6 +61,11 @@ class Database:
             pool_pre_ping=True,
             connect_args=_connect_arguments(settings, name, durable),
         )
+        if silent_seconds is not None:
+            patient = connection_type(silent_seconds)
+            event.listen(
+                self.engine, "do_connect", lambda _d, _r, args, kwargs: patient.connect(*args, **kwargs)
+            )
 
     def transaction(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``work(session, ...)`` in one transaction and commit it.

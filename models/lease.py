@@ -71,6 +71,11 @@ _VALUES = ", ".join(f"given.{name}" for name in FIGURES)
 _ARRAYS = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in FIGURES.items())
 
 _HEARTBEAT = text(f"WITH {_RENEW} {_BEAT}")
+_LOOK = text(f"""
+    SELECT j.state, coalesce((SELECT draining FROM workers AS w WHERE w.owner = c.owner), false),
+        {one_of("c.kind", CUT_KINDS)} AND {OVER_TIME}
+    FROM chunks AS c JOIN jobs AS j ON j.id = c.job_id WHERE {MINE} AND c.state = 'running'
+""")
 _FLUSH = text(f"""
     WITH {_RENEW}, given AS (
         SELECT * FROM unnest({_ARRAYS}) AS given({_COLUMNS})
@@ -105,6 +110,11 @@ _STORE = text(f"""
 def heartbeat(session: Session, settings: ServiceSettings, claim: Claim) -> Beat:
     """Renew the lease; call it only while forwards finish. Raises LostLease."""
     return _beat(session, _HEARTBEAT, settings, claim, progress=False, spent=0.0)
+
+
+def look(session: Session, claim: Claim) -> Beat:
+    """What ``heartbeat`` brings back, without renewing the lease. Raises LostLease."""
+    return _beat_of(session, _LOOK, claim, spent=0.0)
 
 
 def flush(
@@ -226,10 +236,11 @@ def stop(session: Session, claim: Claim, reason: StopReason) -> None:
 
 
 def _beat(session: Session, statement: Any, settings: ServiceSettings, claim: Claim, **values: Any) -> Beat:
-    row = session.execute(
-        statement,
-        {"chunk_id": claim.chunk_id, "token": claim.token, "lease": settings.lease_seconds, **values},
-    ).first()
+    return _beat_of(session, statement, claim, lease=settings.lease_seconds, **values)
+
+
+def _beat_of(session: Session, statement: Any, claim: Claim, **values: Any) -> Beat:
+    row = session.execute(statement, {"chunk_id": claim.chunk_id, "token": claim.token, **values}).first()
     if row is None:
         raise LostLease(f"chunk {claim.chunk_id} is no longer this worker's; drop it and claim another")
     return Beat(*row)

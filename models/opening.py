@@ -13,6 +13,7 @@ from models.events import emit
 from models.expand import NextLevel
 from models.jobs import Job
 from models.levels import SEARCH_KINDS, Level
+from models.workers import fitting_workers
 from skipmap.profiling.search import DENSE
 
 
@@ -40,7 +41,9 @@ def open_level(session: Session, job: Job, idx: int, step: NextLevel) -> tuple[L
     groups = list(step.groups)
     if step.kind in SEARCH_KINDS and job.content_key is not None:
         groups = take_cached(session, job.id, job.content_key, groups)
-    pieces = chunk_groups(groups, _seconds_per_group(session, job, step))
+    pieces = chunk_groups(
+        groups, _seconds_per_group(session, job, step), fitting_workers(session, job.device_class, job.engine)
+    )
     rows = [
         {
             "id": new_id(),

@@ -6,15 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, func, select, tuple_
+from sqlalchemy import ColumnElement, and_, func, not_, select, tuple_
 from sqlalchemy.orm import Session, defer
 
 from models.attempts import Attempt
-from models.chunks import Chunk
+from models.chunks import Chunk, skip_key
 from models.evaluations import EvaluationRow
 from models.jobs import Job, JobState
 from models.levels import Level
 from skipmap.errors import NotFound
+from skipmap.profiling.pareto import Score
+from skipmap.profiling.records import AcceptMeasure
+from skipmap.profiling.search import DENSE, Floors
+from skipmap.profiling.search import floors as floors_below
+from skipmap.spec import SearchSpec
+
+SLACK = 1e-12
+"""What rounding may take off a figure that meets its floor."""
 
 EvaluationSort = Literal["skip", "metric", "accept_length"]
 
@@ -56,7 +64,9 @@ def list_jobs(
     labels: Mapping[str, str] | None = None,
 ) -> Sequence[Job]:
     """Jobs, newest first; ``before``: id of the last one of the page before."""
-    query = select(Job).order_by(Job.id.desc()).limit(limit)
+    # What a list does not show may be long.
+    unread = (defer(column, raiseload=True) for column in (Job.spec, Job.facts, Job.outcome))
+    query = select(Job).options(*unread).order_by(Job.id.desc()).limit(limit)
     if before is not None:
         query = query.where(Job.id < before)
     for column, value in ((Job.state, state), (Job.target, target), (Job.draft, draft), (Job.domain, domain)):
@@ -65,6 +75,44 @@ def list_jobs(
     if labels:
         query = query.where(Job.labels.contains(dict(labels)))
     return session.scalars(query).all()
+
+
+def levels_of(session: Session, job_ids: Sequence[str]) -> dict[str, list[Level]]:
+    """Levels of several jobs, in order."""
+    found: dict[str, list[Level]] = {job_id: [] for job_id in job_ids}
+    unread = defer(Level.plan, raiseload=True)
+    query = select(Level).options(unread).where(Level.job_id.in_(job_ids)).order_by(Level.job_id, Level.idx)
+    for level in session.scalars(query):
+        found[level.job_id].append(level)
+    return found
+
+
+def running_chunks(session: Session, job_ids: Sequence[str]) -> dict[str, int]:
+    """How many chunks of several jobs are at work just now; jobs with none are left out."""
+    rows = session.execute(
+        select(Chunk.job_id, func.count().label("number"))
+        .where(Chunk.state == "running", Chunk.job_id.in_(job_ids))
+        .group_by(Chunk.job_id)
+    )
+    return {row.job_id: row.number for row in rows}
+
+
+def floors_of(session: Session, job_id: str, search: SearchSpec) -> Floors | None:
+    """The floors of a job on its calibration part; None until dense has been evaluated."""
+    dense = session.execute(
+        select(accept_column(search.accept_measure), EvaluationRow.metric).where(
+            EvaluationRow.job_id == job_id, EvaluationRow.skip_key == skip_key(DENSE)
+        )
+    ).first()
+    return None if dense is None else floors_below(Score(dense[0], dense[1]), search.eps, search.tau)
+
+
+def accept_column(measure: AcceptMeasure) -> ColumnElement[float]:
+    """The column that the accept floor looks at."""
+    column = (
+        EvaluationRow.accept_length if measure == "tokens_per_step" else EvaluationRow.accepted_drafts
+    )
+    return column.expression
 
 
 def list_evaluations(
@@ -76,16 +124,27 @@ def list_evaluations(
     descending: bool = False,
     after: Sequence[Any] | None = None,
     depth: int | None = None,
+    floors: Floors | None = None,
+    measure: AcceptMeasure = "tokens_per_step",
+    feasible: bool | None = None,
     prompts: bool = False,
 ) -> Sequence[EvaluationRow]:
     """Evaluations of a job in the order asked for; ``after``: ``place_of`` the last one of the page before.
 
-    Per-prompt records are read only with ``prompts``.
+    ``feasible`` asks for those that meet ``floors`` by ``measure``, or for those that do not; without floors nothing
+    is known to be either. Per-prompt records are read only with ``prompts``.
     """
+    if feasible is not None and floors is None:
+        return []
     columns = _order(sort)
     query = select(EvaluationRow).where(EvaluationRow.job_id == job_id).limit(limit)
     if depth is not None:
         query = query.where(EvaluationRow.depth == depth)
+    if feasible is not None and floors is not None:
+        admitted = and_(
+            accept_column(measure) >= floors.accept - SLACK, EvaluationRow.metric >= floors.metric - SLACK
+        )
+        query = query.where(admitted if feasible else not_(admitted))
     if after is not None:
         place, last = tuple_(*columns), tuple_(*after)
         query = query.where(place < last if descending else place > last)

@@ -32,6 +32,12 @@ class ServiceSettings(BaseSettings):
     heartbeat_seconds: float = Field(default=15, gt=0)
     stall_seconds: float = Field(default=120, gt=0)
     """A forward that takes longer counts as hung."""
+    load_seconds: float = Field(default=1800, gt=0)
+    """Loading a target that takes longer counts as hung."""
+    watch_seconds: float = Field(default=0.5, gt=0)
+    """How often a worker looks whether its job was cancelled or paused."""
+    sweep_seconds: float = Field(default=0.5, gt=0)
+    """Pause between two sweeps of a reconciler."""
     cancel_grace_seconds: float = Field(default=30, ge=0)
     """After this a cancelled job no longer waits for its workers."""
 

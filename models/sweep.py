@@ -47,8 +47,13 @@ class Sweep:
     doorbells: list[Doorbell] = field(default_factory=list)
 
 
-def sweep(database: Database, settings: ServiceSettings, connected_at: datetime) -> Sweep:
-    """All steps in order, each in a transaction of its own; steps that another process is at are passed over."""
+def sweep(
+    database: Database, settings: ServiceSettings, connected_at: datetime, *, ring: bool = True
+) -> Sweep:
+    """All steps in order, each in a transaction of its own; steps that another process is at are passed over.
+
+    ``ring=False``: choose no messages, as while there is no broker to publish them.
+    """
 
     def led(step: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         def work(session: Session) -> T | None:
@@ -63,7 +68,7 @@ def sweep(database: Database, settings: ServiceSettings, connected_at: datetime)
     settled = (led(settle_pausing) or 0) + (led(settle_cancelling, settings) or 0)
     advanced = advance_orphans(database)
     led(refresh_progress)
-    doorbells = led(dispatch, settings)
+    doorbells = led(dispatch, settings) if ring else None
     return Sweep(expired or 0, split or 0, failed or 0, settled, advanced, doorbells or [])
 
 

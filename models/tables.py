@@ -16,6 +16,7 @@ from models.findings import Finding
 from models.idempotency import IdempotencyKey
 from models.jobs import Job
 from models.levels import Level
+from models.reconcilers import Reconciler
 from models.workers import Worker
 
 TABLES: tuple[type[Base], ...] = (
@@ -35,6 +36,7 @@ TABLES: tuple[type[Base], ...] = (
     Finding,
     CachedEvaluation,
     Worker,
+    Reconciler,
     Event,
 )
 METADATA = Base.metadata

@@ -49,6 +49,7 @@ class Slot:
 
 
 _now = func.clock_timestamp()
+_LATELY_SECONDS = 60
 
 
 def register(session: Session, slot: Slot) -> None:
@@ -93,6 +94,17 @@ def end_quarantine(session: Session, owner: str) -> None:
         .where(Worker.owner == owner)
         .values(quarantined_until=None, crashes_in_a_row=0, last_crashed_chunk=None)
     )
+
+
+def fitting_workers(session: Session, device_class: str | None, engine: str | None) -> int:
+    """How many workers that may work for a job of this device class and engine gave a sign of life lately."""
+    query = select(func.count()).where(
+        Worker.seen_at > _now - interval(_LATELY_SECONDS), Worker.draining.is_(False)
+    )
+    for column, value in ((Worker.device_class, device_class), (Worker.engine, engine)):
+        if value is not None:
+            query = query.where(column == value)
+    return session.scalar(query) or 0
 
 
 def live_workers(session: Session, within_seconds: float) -> Sequence[Worker]:

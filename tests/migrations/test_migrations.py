@@ -20,6 +20,7 @@ from models.calibration_sets import store_set
 from models.catalog import Domain, Draft, Target, add_entry
 from models.database import Database
 from models.errors import Unavailable
+from models.reconcilers import note_sweep
 from models.settings import get_settings
 from models.tables import METADATA
 from tests.models.bench import Bench
@@ -110,6 +111,7 @@ def filled(database_url):
     bench.work_off()
     bench.submit()
     bench.must_claim()
+    database.transaction(note_sweep, "here")
     for name in METADATA.tables:
         assert bench.sql(f"SELECT count(*) FROM {name}")[0] > 0, name
     database.close()

@@ -1,0 +1,37 @@
+"""``python -m workers``: one worker, for one GPU or one place on the CPU."""
+
+from __future__ import annotations
+
+import sys
+
+from models.settings import get_settings
+from skipmap.errors import SkipmapError
+from skipmap.settings import get_settings as get_library_settings
+from workers.boot import run_worker
+from workers.engine import Engine
+from workers.settings import read_worker_settings
+from workers.slot import PlaceLock, find_place
+
+
+def main() -> int:
+    """Run the worker that the environment describes; returns an exit code."""
+    try:
+        settings, options = get_settings(), read_worker_settings()
+        library = get_library_settings()
+        place = find_place(options)
+
+        def make_engine() -> Engine:
+            # Only the child loads torch.
+            from workers.library import LibraryEngine
+
+            return LibraryEngine(place.device_class, library.cache / "sets", options.loaded_targets)
+
+        lock = PlaceLock(library.home / "run", place.owner)
+        return run_worker(settings, options, place, lock, make_engine)
+    except SkipmapError as error:
+        print(f"skipmap worker: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

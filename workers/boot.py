@@ -1,0 +1,95 @@
+"""From settings to a running Celery worker: a parent that only receives messages, and one child that works."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from celery import Celery, signals
+
+from models.database import Database
+from models.errors import Unavailable
+from models.settings import ServiceSettings
+from models.workers import drain
+from workers.app import ANY_QUEUE, MESSAGE_VERSION, RING, make_app, queue_of
+from workers.child import Child
+from workers.engine import Engine
+from workers.logs import set_up_logging
+from workers.settings import WorkerSettings
+from workers.slot import Place, PlaceLock
+
+_CHUNKS_A_CHILD = 500
+
+_log = structlog.get_logger(__name__)
+
+
+def run_worker(
+    settings: ServiceSettings,
+    options: WorkerSettings,
+    place: Place,
+    lock: PlaceLock,
+    make_engine: Callable[[], Engine],
+) -> int:
+    """Run until SIGTERM; then the child leaves its chunk at the next forward. Returns the exit code.
+
+    ``make_engine`` is called in the child. Raises OwnerBusy when the place is taken.
+    """
+    lock.acquire()
+    app = make_app(settings)
+    children: list[Child] = []
+
+    def ring(version: Any = None, chunk_id: Any = None, *_: Any, **__: Any) -> None:
+        # Whoever can write to the broker can ring, and no more: what is done is decided from the database.
+        known = version == MESSAGE_VERSION and isinstance(chunk_id, str) and len(chunk_id) <= 64
+        children[0].work(chunk_id if known else None)
+
+    app.task(ring, name=RING)
+
+    def start_child(**_: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        child = Child(settings, place, lock, make_engine())
+        child.start()
+        children.append(child)
+
+    def set_up(**_: Any) -> None:
+        set_up_logging(options.log_format)
+
+    def ask_to_drain(**_: Any) -> None:
+        _log.info("draining: the chunk at hand is given back at the next forward")
+        lock.drain.touch()
+        # A signal handler calls this; the database may take its time.
+        threading.Thread(target=_note_draining, args=(settings, place.owner), daemon=True).start()
+
+    signals.setup_logging.connect(set_up)
+    signals.worker_process_init.connect(start_child)
+    signals.worker_shutting_down.connect(ask_to_drain)
+    return _serve(app, place)
+
+
+def _serve(app: Celery, place: Place) -> int:
+    arguments = [
+        *("--quiet", "worker", "--pool", "prefork", "--concurrency", "1"),
+        *("--queues", f"{ANY_QUEUE},{queue_of(place.device_class)}"),
+        *("--hostname", place.owner.replace("/", ".") + "@%h"),
+        *("--max-tasks-per-child", str(_CHUNKS_A_CHILD)),
+        *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+        *("--loglevel", "INFO"),
+    ]
+    try:
+        app.worker_main(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0
+
+
+def _note_draining(settings: ServiceSettings, owner: str) -> None:
+    database = Database(settings, name="skipmap-drain")
+    try:
+        database.transaction(drain, owner)
+    except Unavailable:
+        return
+    finally:
+        database.close()

@@ -1,0 +1,76 @@
+"""What a worker asks of whatever evaluates chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from models.jobs import Facts
+from skipmap.profiling.records import Evaluation
+from skipmap.skipset import SkipSet
+from skipmap.spec import JobSpec
+
+Tick = Callable[[], None]
+"""Called after every forward; raises to stop the work there."""
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """An uploaded calibration set that a job uses."""
+
+    sha256: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a job has stored so far, for the kinds of work that need all of it.
+
+    ``seconds``: spent evaluating; ``cost``: payload of the cost level; ``held_out``: payloads by run of prompts;
+    ``timings``: seconds of the later steps, for the record.
+    """
+
+    rows: dict[SkipSet, Evaluation]
+    seconds: float
+    cost: Mapping[str, Any] | None = None
+    held_out: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+
+class OpenJob(Protocol):
+    """A job with its target loaded."""
+
+    @property
+    def facts(self) -> Facts:
+        """What only somebody who has loaded target and data can tell."""
+
+    def evaluate(self, skips: Sequence[SkipSet]) -> list[Evaluation]:
+        """Evaluate one group on the calibration prompts."""
+
+    def cost(self, parts: Parts) -> dict[str, Any]:
+        """Measure cost and choose the points of the held-out check, under ``points``."""
+
+    def held_out(self, points: Sequence[SkipSet], start: int, stop: int) -> dict[str, Any]:
+        """Answer held-out prompts ``start`` to before ``stop`` with dense and each point."""
+
+    def result(self, parts: Parts) -> dict[str, Any]:
+        """The result document, under ``document``."""
+
+
+class Engine(Protocol):
+    """Opens jobs; lives as long as its process and keeps targets loaded in between."""
+
+    @property
+    def version(self) -> str:
+        """Version of its evaluations; jobs stay with one."""
+
+    @property
+    def device_class(self) -> str:
+        """Kind of device that it runs on."""
+
+    def open(self, job_id: str, spec: JobSpec, uploaded: Uploaded | None, tick: Tick) -> OpenJob:
+        """Load what a job needs; ``tick`` is called from then on. Raises as the library does."""
+
+    def is_broken(self, error: BaseException) -> bool:
+        """Whether the process cannot go on after this error, as after one of the GPU's context."""
