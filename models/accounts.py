@@ -143,6 +143,30 @@ def tokens_of(session: Session, user_id: str | None = None) -> Sequence[Token]:
     return session.scalars(query if user_id is None else query.where(Token.user_id == user_id)).all()
 
 
+def list_tokens(
+    session: Session, *, limit: int, user_id: str | None = None, before: str | None = None
+) -> Sequence[Token]:
+    """A page of the tokens of a user, or of all, newest first; ``before``: id of the last one of the page before."""
+    query = select(Token).order_by(Token.id.desc()).limit(limit)
+    if user_id is not None:
+        query = query.where(Token.user_id == user_id)
+    return session.scalars(query if before is None else query.where(Token.id < before)).all()
+
+
+def find_token(session: Session, token_id: str) -> Token:
+    """One token; raises NotFound."""
+    token = session.get(Token, token_id)
+    if token is None:
+        raise NotFound(f"no token {token_id!r}")
+    return token
+
+
+def list_users(session: Session, *, limit: int, before: str | None = None) -> Sequence[User]:
+    """A page of users, newest first; ``before``: id of the last one of the page before."""
+    query = select(User).order_by(User.id.desc()).limit(limit)
+    return session.scalars(query if before is None else query.where(User.id < before)).all()
+
+
 def revoke_token(session: Session, token_id: str) -> None:
     """End a token at once; raises NotFound. Revoking twice changes nothing."""
     if session.get(Token, token_id) is None:

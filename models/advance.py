@@ -38,7 +38,7 @@ def try_advance(database: Database, level_id: str) -> Advance:
     """End a level whose chunks are all closed and make what follows; does nothing where there is nothing to do."""
     if database.transaction(has_open_chunk, level_id):
         return Advance.OPEN
-    return database.transaction(advance, level_id)
+    return database.transaction(advance, level_id, database.chunk_seconds)
 
 
 def has_open_chunk(session: Session, level_id: str) -> bool:
@@ -46,7 +46,7 @@ def has_open_chunk(session: Session, level_id: str) -> bool:
     return bool(session.scalar(select(exists().where(Chunk.level_id == level_id, Chunk.state.in_(OPEN)))))
 
 
-def advance(session: Session, level_id: str) -> Advance:
+def advance(session: Session, level_id: str, chunk_seconds: float) -> Advance:
     """The transaction of ``try_advance``: lock the level, look again, write everything or nothing."""
     level = session.scalars(select(Level).where(Level.id == level_id).with_for_update(key_share=True)).first()
     if level is None or level.state != "running":
@@ -74,7 +74,7 @@ def advance(session: Session, level_id: str) -> Advance:
         _end_level(session, level, "done")
         if isinstance(step, End):
             return _succeed(session, job)
-        level, waits = open_level(session, job, level.idx + 1, step)
+        level, waits = open_level(session, job, level.idx + 1, step, chunk_seconds)
         if waits:
             return Advance.NEXT
 

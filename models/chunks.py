@@ -29,9 +29,6 @@ from skipmap.skipset import SkipSet
 ChunkState = Literal["pending", "running", "succeeded", "failed", "cancelled", "superseded"]
 OPEN: tuple[ChunkState, ...] = ("pending", "running")
 
-LONGEST_CHUNK_SECONDS = 60
-"""Chunks are cut so that they take half of this or more, and no longer."""
-
 Group = TypeVar("Group")
 Keys = tuple[str, ...]
 """One group: the keys of its units, in order."""
@@ -112,9 +109,9 @@ MISSING_UNITS = f"""
 
 
 def chunk_groups(
-    groups: Sequence[Group], seconds_per_group: float | None, workers: int = 1
+    groups: Sequence[Group], seconds_per_group: float | None, longest_seconds: float, workers: int = 1
 ) -> list[list[Group]]:
-    """Cut a level's groups, in order, into chunks of whole groups that take 30 to 60 seconds where groups allow it.
+    """Cut a level's groups, in order, into chunks of whole groups, each as long as ``longest_seconds`` allows.
 
     Without a known speed every group is a chunk. A level is cut into a chunk for each of the workers at least, where
     there are that many groups. What a group holds is fixed; only how many share a chunk is free.
@@ -124,8 +121,8 @@ def chunk_groups(
     most = 1
     if seconds_per_group is not None:
         most = len(groups)
-        if seconds_per_group * most > LONGEST_CHUNK_SECONDS:
-            most = max(1, math.floor(LONGEST_CHUNK_SECONDS / seconds_per_group))
+        if seconds_per_group * most > longest_seconds:
+            most = max(1, math.floor(longest_seconds / seconds_per_group))
     count = max(math.ceil(len(groups) / most), min(workers, len(groups)))
     bounds = [len(groups) * index // count for index in range(count + 1)]
     return [list(groups[start:stop]) for start, stop in pairwise(bounds)]

@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from models.errors import Unavailable
-from models.patience import connection_type
+from models.patience import connection_type, silence_from_now
 from models.settings import ServiceSettings
 
 P = ParamSpec("P")
@@ -51,12 +51,14 @@ class Database:
         silent_seconds: float | None = None,
     ) -> None:
         self._retry_seconds = settings.retry_seconds
+        self.chunk_seconds = settings.chunk_seconds
+        """How long the chunks of a level made here may take."""
         self.engine = create_engine(
             settings.database_url,
             isolation_level="READ COMMITTED",
             pool_size=settings.pool_size,
             max_overflow=settings.pool_size,
-            pool_timeout=_POOL_WAIT_SECONDS,
+            pool_timeout=silent_seconds or _POOL_WAIT_SECONDS,
             pool_recycle=_RECYCLE_SECONDS,
             pool_pre_ping=True,
             connect_args=_connect_arguments(settings, name, durable),
@@ -74,6 +76,10 @@ class Database:
         it must be safe to repeat even when an earlier commit went through unnoticed. Raises Unavailable when the
         database stays away or takes too long.
         """
+        with silence_from_now():
+            return self._repeated(work, *args, **kwargs)
+
+    def _repeated(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         deadline = time.monotonic() + self._retry_seconds
         tries = 0
         while True:

@@ -17,7 +17,9 @@ from models.workers import fitting_workers
 from skipmap.profiling.search import DENSE
 
 
-def open_level(session: Session, job: Job, idx: int, step: NextLevel) -> tuple[Level, bool]:
+def open_level(
+    session: Session, job: Job, idx: int, step: NextLevel, chunk_seconds: float
+) -> tuple[Level, bool]:
     """Insert a running level with all its chunks; the flag tells whether there are any.
 
     Groups that the cache holds whole are stored at once and not enqueued. The job's row is locked by the caller.
@@ -42,7 +44,10 @@ def open_level(session: Session, job: Job, idx: int, step: NextLevel) -> tuple[L
     if step.kind in SEARCH_KINDS and job.content_key is not None:
         groups = take_cached(session, job.id, job.content_key, groups)
     pieces = chunk_groups(
-        groups, _seconds_per_group(session, job, step), fitting_workers(session, job.device_class, job.engine)
+        groups,
+        _seconds_per_group(session, job, step),
+        chunk_seconds,
+        fitting_workers(session, job.device_class, job.engine),
     )
     rows = [
         {

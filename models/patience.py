@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -18,6 +19,17 @@ from models.errors import Unavailable
 
 _WAKE_SECONDS = 0.1
 _longer: ContextVar[float | None] = ContextVar("longer", default=None)
+
+
+@dataclass
+class _Silence:
+    """Since when a transaction waits for a first sign of life, and whether there was one."""
+
+    since: float
+    heard: bool = False
+
+
+_silence: ContextVar[_Silence | None] = ContextVar("silence", default=None)
 
 
 class ServerSilent(Unavailable):
@@ -32,6 +44,16 @@ def patience(seconds: float) -> Iterator[None]:
         yield
     finally:
         _longer.reset(token)
+
+
+@contextmanager
+def silence_from_now() -> Iterator[None]:
+    """Let the time before the first sign of life count as a whole: for a connection, for its check, for a retry."""
+    token = _silence.set(_Silence(time.monotonic()))
+    try:
+        yield
+    finally:
+        _silence.reset(token)
 
 
 def connection_type(seconds: float) -> type[psycopg.Connection[Any]]:
@@ -55,14 +77,15 @@ def connection_type(seconds: float) -> type[psycopg.Connection[Any]]:
 
 def _watched(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
     """The same steps, with a look at the clock whenever a wait ends without data."""
-    last = time.monotonic()
+    silence = _silence.get() or _Silence(time.monotonic(), heard=True)
+    last = time.monotonic() if silence.heard else silence.since
     try:
         wanted = next(steps)
         while True:
             ready = yield wanted
             now = time.monotonic()
             if ready:
-                last = now
+                last, silence.heard = now, True
             elif now - last > seconds:
                 steps.close()
                 raise ServerSilent(f"the database has been silent for {seconds:g} s; try again shortly")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from sqlalchemy import ColumnElement, and_, func, not_, select, tuple_
+from sqlalchemy import ColumnElement, and_, func, not_, select, text, tuple_
 from sqlalchemy.orm import Session, defer
 
 from models.attempts import Attempt
@@ -50,6 +50,20 @@ def job_revision(session: Session, job_id: str) -> int:
     if revision is None:
         raise NotFound(f"no job {job_id!r}")
     return revision
+
+
+@dataclass(frozen=True)
+class JobMark:
+    """How far a job is: its state and the number of its last event."""
+
+    state: JobState
+    last_event: int
+
+
+def job_marks(session: Session, job_ids: Sequence[str]) -> dict[str, JobMark]:
+    """Marks of several jobs; those that do not exist are left out."""
+    rows = session.execute(select(Job.id, Job.state, Job.last_event).where(Job.id.in_(job_ids)))
+    return {row.id: JobMark(row.state, row.last_event) for row in rows}
 
 
 def list_jobs(
@@ -109,9 +123,7 @@ def floors_of(session: Session, job_id: str, search: SearchSpec) -> Floors | Non
 
 def accept_column(measure: AcceptMeasure) -> ColumnElement[float]:
     """The column that the accept floor looks at."""
-    column = (
-        EvaluationRow.accept_length if measure == "tokens_per_step" else EvaluationRow.accepted_drafts
-    )
+    column = EvaluationRow.accept_length if measure == "tokens_per_step" else EvaluationRow.accepted_drafts
     return column.expression
 
 
@@ -175,6 +187,21 @@ def failed_chunks(session: Session, job_id: str) -> Sequence[Chunk]:
     return session.scalars(
         select(Chunk).where(Chunk.job_id == job_id, Chunk.state == "failed").order_by(Chunk.id)
     ).all()
+
+
+def job_totals(session: Session) -> dict[JobState, int]:
+    """How many jobs there are in each state."""
+    rows = session.execute(select(Job.state, func.count().label("number")).group_by(Job.state))
+    found = {row.state: row.number for row in rows}
+    return {state: found.get(state, 0) for state in get_args(JobState)}
+
+
+def chunk_totals(session: Session) -> dict[str, int]:
+    """How many chunks of all jobs are pending, running and failed."""
+    return {
+        state: session.scalar(select(func.count()).where(Chunk.state == text(f"'{state}'"))) or 0
+        for state in ("pending", "running", "failed")
+    }
 
 
 def attempts_of(session: Session, chunk_id: str) -> Sequence[Attempt]:

@@ -50,6 +50,8 @@ class ServiceSettings(BaseSettings):
     """Crashes of a chunk before it is split."""
     max_errors: int = Field(default=3, ge=1, le=100)
 
+    chunk_seconds: float = Field(default=60, gt=0)
+    """Chunks are cut so that they take half of this or more, and no longer."""
     redispatch_seconds: float = Field(default=60, gt=0)
     """A message older than this is taken for lost."""
     dispatch_per_worker: int = Field(default=3, ge=1, le=100)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import structlog
 from celery import Celery, signals
+from celery.platforms import SecurityWarning
 
 from models.database import Database
 from models.errors import Unavailable
@@ -69,6 +71,11 @@ def run_worker(
     return _serve(app, place)
 
 
+def _quiet_about_root() -> None:
+    # Celery warns of root because of pickled messages, which this application does not accept.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
+
+
 def _serve(app: Celery, place: Place) -> int:
     arguments = [
         *("--quiet", "worker", "--pool", "prefork", "--concurrency", "1"),
@@ -78,6 +85,7 @@ def _serve(app: Celery, place: Place) -> int:
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         *("--loglevel", "INFO"),
     ]
+    _quiet_about_root()
     try:
         app.worker_main(arguments)
     except SystemExit as end:

@@ -31,6 +31,9 @@ def set_up_logging(form: Literal["text", "json"]) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )
+    # Messages come and go all the time and say nothing; chunks have lines of their own.
+    for name in ("celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO)

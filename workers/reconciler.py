@@ -101,6 +101,8 @@ class Reconciler:
                 if self._connected_at is not None:
                     _log.warning("the database does not answer", error=str(error))
                 self._connected_at = None
+                # Being cut off is no reason to be restarted.
+                self._alive.touch()
             except Exception:
                 _log.exception("sweep failed")
             self.stop.wait(self._settings.sweep_seconds)

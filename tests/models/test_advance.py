@@ -99,7 +99,7 @@ def test_a_level_with_an_open_chunk_is_left_alone(bench, four):
     before = bench.dump()
     assert try_advance(bench.database, claims[0].level_id) is Advance.OPEN
     # Also when the look before the lock was passed.
-    assert bench.database.transaction(advance, claims[0].level_id) is Advance.OPEN
+    assert bench.database.transaction(advance, claims[0].level_id, 60) is Advance.OPEN
     assert bench.dump() == before
 
 

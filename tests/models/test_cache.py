@@ -68,7 +68,7 @@ def test_a_worker_finds_dense_once_it_knows_the_content_key(bench):
     assert bench.database.transaction(look_up, key, DENSE) is None
     bench.submit()
     bench.work()
-    assert bench.database.transaction(look_up, key, DENSE) == make_evaluation(DENSE, Score(2.0, 0.8))
+    assert bench.database.transaction(look_up, key, DENSE) == (make_evaluation(DENSE, Score(2.0, 0.8)), 1.0)
     bench.submit()
     claimed = bench.must_claim(
         hint=bench.sql("SELECT id FROM chunks WHERE kind = 'dense' AND state = 'pending'")[0]

@@ -11,7 +11,7 @@ from skipmap.skipset import SkipSet
 @given(st.integers(0, 400), st.one_of(st.none(), st.floats(0, 500, allow_nan=False)))
 def test_chunks_hold_all_groups_in_order_for_up_to_a_minute(count, seconds):
     groups = list(range(count))
-    chunks = chunk_groups(groups, seconds)
+    chunks = chunk_groups(groups, seconds, 60)
     assert [group for chunk in chunks for group in chunk] == groups
     assert all(chunks)
     if seconds is None:
@@ -23,10 +23,17 @@ def test_chunks_hold_all_groups_in_order_for_up_to_a_minute(count, seconds):
 
 @given(st.integers(2, 400), st.floats(0.01, 10))
 def test_chunks_take_half_a_minute_where_the_level_is_long_enough(count, seconds):
-    chunks = chunk_groups(range(count), seconds)
+    chunks = chunk_groups(range(count), seconds, 60)
     if len(chunks) > 1:
         # One group more or less is the grain.
         assert min(len(chunk) for chunk in chunks) * seconds >= 30 - seconds
+
+
+@given(st.integers(0, 40), st.one_of(st.none(), st.floats(0, 1)), st.integers(0, 12))
+def test_every_worker_finds_a_chunk_where_there_are_groups(count, seconds, workers):
+    chunks = chunk_groups(range(count), seconds, 60, workers)
+    assert [group for chunk in chunks for group in chunk] == list(range(count))
+    assert len(chunks) >= min(count, workers)
 
 
 @pytest.mark.parametrize(

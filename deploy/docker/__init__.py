@@ -1,0 +1,1 @@
+"""The container image, and what runs in it beside the service itself."""

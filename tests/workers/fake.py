@@ -1,0 +1,168 @@
+"""A worker and its engine for tests: real Celery, real database, evaluations that take as long as a test wants.
+
+Run as a script with a plan (JSON) as its argument; see ``Plan``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from models.chunks import run_key, skip_key
+from models.failpoints import arm
+from models.jobs import Facts
+from models.settings import get_settings
+from skipmap.profiling.records import Evaluation
+from skipmap.profiling.search import DENSE, floors
+from skipmap.skipset import SkipSet
+from skipmap.spec import JobSpec
+from tests.models.bench import make_evaluation, make_facts, random_table
+from workers.boot import run_worker
+from workers.engine import Parts, Tick, Uploaded
+from workers.settings import WorkerSettings
+from workers.slot import Place, PlaceLock
+
+
+@dataclass
+class Plan:
+    """How a fake worker behaves.
+
+    ``folder``: where its log and marks lie. ``on``: unit key -> what to do when it is evaluated; ``failpoints``: name
+    -> what to do. Actions: ``kill``, ``stop`` (SIGSTOP), ``hang``, ``raise``, ``oom``, ``sleep:S``; with ``once:``
+    before it, only the first time in ``folder``.
+    """
+
+    folder: str
+    name: str = "fake-0"
+    seed: int = 0
+    layers: int = 5
+    held_out_items: int = 5
+    seconds_per_unit: float = 0.02
+    engine: str = "fake"
+    content_key: str = "k" * 64
+    on: dict[str, str] = field(default_factory=dict)
+    failpoints: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder)
+
+    def act(self, action: str, mark: str) -> None:
+        kind, _, rest = action.partition(":")
+        if kind == "once":
+            try:
+                os.close(os.open(self.path / f"once-{mark}", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return
+            self.act(rest, mark)
+        elif kind in ("kill", "stop"):
+            os.kill(os.getpid(), signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
+        elif kind == "hang":
+            time.sleep(3600)
+        elif kind == "raise":
+            raise RuntimeError(f"raised at {mark}")
+        elif kind == "oom":
+            raise MemoryError(f"out of memory at {mark}")
+        elif kind == "sleep":
+            time.sleep(float(rest))
+        else:
+            raise ValueError(action)
+
+    def log(self, what: str, **more: Any) -> None:
+        line = json.dumps({"what": what, "worker": self.name, "pid": os.getpid(), "at": time.time()} | more)
+        with (self.path / "log.jsonl").open("a") as file:
+            file.write(line + "\n")
+
+
+class FakeEngine:
+    """Evaluates from a table, slowly, with texts that differ each time."""
+
+    device_class = "cpu"
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.version = plan.engine
+
+    def open(self, job_id: str, spec: JobSpec, uploaded: Uploaded | None, tick: Tick) -> FakeJob:
+        return FakeJob(self.plan, job_id, spec, tick)
+
+    def is_broken(self, error: BaseException) -> bool:
+        return "device lost" in str(error)
+
+
+@dataclass
+class FakeJob:
+    plan: Plan
+    job_id: str
+    spec: JobSpec
+    tick: Tick
+
+    @property
+    def facts(self) -> Facts:
+        plan = self.plan
+        return make_facts(
+            num_layers=plan.layers,
+            block_types=("full_attention",) * plan.layers,
+            engine=plan.engine,
+            # A key a job, unless the plan shares one: tests of the queue must not meet in the cache.
+            content_key=self.job_id if plan.content_key == "k" * 64 else plan.content_key,
+            held_out_items=plan.held_out_items,
+        )
+
+    def evaluate(self, skips: Sequence[SkipSet]) -> list[Evaluation]:
+        table = random_table(self.plan.seed)
+        keys = [skip_key(skip) for skip in skips]
+        self._spend(keys)
+        noise = random.random()
+        return [make_evaluation(skip, table(skip), f"answer {noise}") for skip in skips]
+
+    def cost(self, parts: Parts) -> dict[str, Any]:
+        self._spend(["cost"])
+        search = self.spec.search
+        limits = floors(random_table(self.plan.seed)(DENSE), search.eps, search.tau)
+        table = random_table(self.plan.seed)
+        feasible = sorted(skip for skip in parts.rows if skip != DENSE and limits.admits(table(skip)))
+        return {"cost": {"fixed": random.random()}, "points": [skip.to_list() for skip in feasible[:2]]}
+
+    def held_out(self, points: Sequence[SkipSet], start: int, stop: int) -> dict[str, Any]:
+        self._spend([run_key(start, stop)])
+        return {"items": list(range(start, stop)), "points": [skip.to_list() for skip in points]}
+
+    def result(self, parts: Parts) -> dict[str, Any]:
+        self._spend(["result"])
+        return {"document": {"evaluated": sorted(skip_key(skip) for skip in parts.rows)}}
+
+    def _spend(self, keys: list[str]) -> None:
+        self.plan.log("begin", keys=keys, job=self.job_id)
+        for key in keys:
+            if key in self.plan.on:
+                self.plan.act(self.plan.on[key], key)
+            end = time.monotonic() + self.plan.seconds_per_unit
+            while True:
+                self.tick()
+                left = end - time.monotonic()
+                if left <= 0:
+                    break
+                time.sleep(min(left, 0.02))
+        self.plan.log("end", keys=keys, job=self.job_id)
+
+
+def main() -> int:
+    plan = Plan(**json.loads(sys.argv[1]))
+    for name, action in plan.failpoints.items():
+        arm(name, lambda name=name, action=action: plan.act(action, name))
+    place = Place(plan.name, "cpu")
+    lock = PlaceLock(plan.path / "run", plan.name)
+    return run_worker(get_settings(), WorkerSettings(), place, lock, lambda: FakeEngine(plan))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
