@@ -73,9 +73,12 @@ def test_a_worker_finds_dense_once_it_knows_the_content_key(bench):
     claimed = bench.must_claim(
         hint=bench.sql("SELECT id FROM chunks WHERE kind = 'dense' AND state = 'pending'")[0]
     )
-    found = bench.database.transaction(look_up, key, DENSE)
-    bench.database.transaction(flush, bench.settings, claimed, [found], 0.0, cached=True)
-    assert bench.sql("SELECT cached FROM evaluations WHERE job_id = :id", id=claimed.job_id) == [True]
+    found, seconds = bench.database.transaction(look_up, key, DENSE)
+    bench.database.transaction(flush, bench.settings, claimed, [found], seconds, cached=True)
+    # What it once took tells how the next level is to be cut; the job itself has spent nothing.
+    kept = bench.sql("SELECT cached, seconds FROM evaluations WHERE job_id = :id", id=claimed.job_id)
+    assert kept == [(True, 1.0)]
+    assert bench.sql("SELECT seconds FROM chunks WHERE id = :id", id=claimed.chunk_id) == [0.0]
 
 
 def test_the_first_cached_value_stays(bench):
