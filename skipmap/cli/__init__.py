@@ -1,4 +1,4 @@
-"""The command line: ``skipmap profile | compare | generate | show | report | models | drafts | doctor``.
+"""The command line: ``skipmap profile | compare | generate | show | report | models | drafts | doctor | jobs | sets``.
 
 Progress and logs go to stderr, the answer to stdout. Modules are imported when their command runs, so that help and
 errors come at once.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 from skipmap import __version__
-
-_EPILOG = "Exit codes: 0 done, 2 bad input, 3 not found, 4 refused, 5 model or disk failure, 130 interrupted."
+from skipmap.cli.commands import EXIT_CODES, command
+from skipmap.cli.job_arguments import add_jobs, add_sets
+from skipmap.cli.spec_arguments import data_options, decoding_options, spec_options, target_options
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -17,91 +16,46 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="skipmap",
         description="Find, per domain, the target layers that speculative verification can skip.",
-        epilog=_EPILOG,
+        epilog=EXIT_CODES,
     )
     parser.add_argument("--version", action="version", version=f"skipmap {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _profile(commands.add_parser("profile", help="profile a domain and write its map", epilog=_EPILOG))
+    _profile(commands.add_parser("profile", help="profile a domain and write its map", epilog=EXIT_CODES))
     _compare(
         commands.add_parser(
             "compare",
             help="accept length of several draft methods",
             description="Accept length of draft methods side by side, on calibration prompts alone: those of "
             "--calibration, or of each domain's shipped sample.",
-            epilog=_EPILOG,
+            epilog=EXIT_CODES,
         )
     )
-    _generate(commands.add_parser("generate", help="answer one prompt with a skip set", epilog=_EPILOG))
+    _generate(commands.add_parser("generate", help="answer one prompt with a skip set", epilog=EXIT_CODES))
     show = commands.add_parser("show", help="print a result or a map")
     show.add_argument("file", type=Path, help="result.json or map.json")
     show.add_argument("--json", action="store_true", help="print the document without per-prompt rows")
-    show.set_defaults(run=_command("show"))
+    show.set_defaults(run=command("show"))
     report = commands.add_parser("report", help="write one HTML page about results")
     report.add_argument("files", type=Path, nargs="+", help="one or more result.json")
     report.add_argument(
         "--out", type=Path, help="page to write (default: report.html beside the first result)"
     )
-    report.set_defaults(run=_command("report"))
+    report.set_defaults(run=command("report"))
     for name, text in (
         ("models", "list the known targets"),
         ("drafts", "list draft methods and their parameters"),
         ("doctor", "check this machine's set-up"),
     ):
-        command = commands.add_parser(name, help=text)
-        command.add_argument("--json", action="store_true", help="print JSON")
-        command.set_defaults(run=_command(name))
+        listing = commands.add_parser(name, help=text)
+        listing.add_argument("--json", action="store_true", help="print JSON")
+        listing.set_defaults(run=command(name))
+    add_jobs(commands)
+    add_sets(commands)
     return parser
 
 
-def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    def run(arguments: argparse.Namespace) -> int:
-        code: int = import_module(f"skipmap.cli.{name}").run(arguments)
-        return code
-
-    return run
-
-
 def _profile(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_argument_group("what to profile")
-    what.add_argument("--spec", type=Path, metavar="FILE", help="job spec as JSON; options below override it")
-    _target(what)
-    what.add_argument("--draft", metavar="D", help="draft method (see `skipmap drafts`)")
-    what.add_argument(
-        "--draft-param",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="K=V",
-        help="parameters of the draft",
-    )
-    what.add_argument(
-        "--draft-state", metavar="WHEN", help="prompt: fresh for each (default); run: carried on"
-    )
-    what.add_argument(
-        "--domain", metavar="NAME", help="summarization, translation, qa, rag, mmlu, math or your own"
-    )
-    _data(what)
-    search = parser.add_argument_group("how far to search")
-    search.add_argument("--max-depth", type=int, metavar="K", help="most blocks skipped together (default 3)")
-    search.add_argument(
-        "--max-pool", type=int, metavar="P", help="most single blocks to combine (default 12)"
-    )
-    search.add_argument("--max-evaluations", type=int, metavar="N", help="stop after N configurations")
-    search.add_argument("--max-seconds", type=float, metavar="S", help="stop after S seconds of evaluation")
-    search.add_argument(
-        "--max-held-out-points",
-        type=int,
-        metavar="N",
-        help="most points checked on held-out prompts (default 4)",
-    )
-    search.add_argument("--eps", type=float, help="tolerated relative loss of accept length (default .05)")
-    search.add_argument("--tau", type=float, help="tolerated relative loss of the metric (default .05)")
-    search.add_argument("--select", metavar="RULE", help="paper, cheapest or fastest (default paper)")
-    search.add_argument("--accept-measure", metavar="A", help="tokens_per_step (default) or accepted_drafts")
-    search.add_argument(
-        "--force-no-signal", action="store_true", help="search even when dense scores no signal"
-    )
-    _decoding(parser)
+    spec_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--out", type=Path, metavar="FILE", help="the (unsigned) domain map")
     output.add_argument("--result", type=Path, metavar="FILE", help="the result with per-prompt rows")
@@ -110,56 +64,12 @@ def _profile(parser: argparse.ArgumentParser) -> None:
     )
     output.add_argument("--resume", action="store_true", help="take over finished groups of an earlier run")
     output.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.set_defaults(run=_command("profile"))
-
-
-def _target(group: argparse._ArgumentGroup, required: bool = False) -> None:
-    group.add_argument(
-        "--target", required=required, metavar="T", help="known name, directory, GGUF file or hub id"
-    )
-    group.add_argument("--revision", help="revision of a hub model")
-
-
-def _data(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--calibration", metavar="FILE", help="JSONL, Spec-Bench, MMLU CSV, hub id, or sample:NAME"
-    )
-    group.add_argument("--category", metavar="C", help="category of a file that has several")
-    group.add_argument(
-        "--column",
-        action="append",
-        default=[],
-        metavar="FIELD=COLUMN",
-        help="column of a data set, repeatable",
-    )
-    group.add_argument("--dataset-config", metavar="NAME", help="configuration of a hub data set")
-    group.add_argument("--dataset-split", metavar="NAME", help="split of a data set")
-    group.add_argument("--metric", metavar="M", help="task metric (default: the domain's)")
-    group.add_argument("--template", metavar="T", help="chat, vicuna, llama-2, few_shot or plain")
-    group.add_argument("--shots", type=int, metavar="N", help="examples shown before each prompt")
-    group.add_argument("--limit", type=int, metavar="N", help="use at most N items")
-    group.add_argument("--seed", type=int, metavar="N", help="seed of the split (default 0)")
-
-
-def _decoding(parser: argparse.ArgumentParser) -> None:
-    decoding = parser.add_argument_group("how to decode")
-    decoding.add_argument(
-        "--max-new-tokens", type=int, metavar="N", help="longest answer (default: the domain's)"
-    )
-    decoding.add_argument("--temperature", type=float, metavar="T", help="0 (default) is greedy")
-    decoding.add_argument("--sampling-seed", type=int, metavar="N", help="of sampled answers (default 0)")
-    decoding.add_argument(
-        "--top-k", type=int, metavar="K", help="sample from the K likeliest tokens (0: all)"
-    )
-    decoding.add_argument("--top-p", type=float, metavar="P", help="sample from the likeliest that reach P")
-    decoding.add_argument("--prefill", metavar="POLICY", help="sparse (default) or dense prompt")
-    decoding.add_argument("--dtype", help="auto (default), float32, bfloat16 or float16")
-    decoding.add_argument("--device", help="auto (default), cpu, cuda or cuda:N")
+    parser.set_defaults(run=command("profile"))
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what to compare")
-    _target(what, required=True)
+    target_options(what, required=True)
     what.add_argument(
         "--drafts",
         metavar="A,B",
@@ -180,12 +90,12 @@ def _compare(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help="domains with commas between them; one of your own, alone",
     )
-    _data(what)
-    _decoding(parser)
+    data_options(what)
+    decoding_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--out", type=Path, metavar="FILE", help="a self-contained HTML page")
     output.add_argument("--json", action="store_true", help="print the comparison as JSON")
-    parser.set_defaults(run=_command("compare"))
+    parser.set_defaults(run=command("compare"))
 
 
 def _generate(parser: argparse.ArgumentParser) -> None:
@@ -222,4 +132,4 @@ def _generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--json", action="store_true", help="print tokens, counts and timings as JSON")
-    parser.set_defaults(run=_command("generate"))
+    parser.set_defaults(run=command("generate"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from argparse import Namespace
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from skipmap.cli.values import pairs
-from skipmap.errors import InvalidInput
+from skipmap.cli.values import pairs, parameters
+from skipmap.errors import InvalidInput, NotFound
 
 PLACES = {
     "target": ("target", "id"),
@@ -45,6 +47,27 @@ PLACES = {
 }
 """Option (as a name of Python) -> section and field."""
 
+_REQUIRED = {"target": "--target", "draft": "--draft", "domain": "--domain", "calibration": "--calibration"}
+
+
+def spec_from(arguments: Namespace) -> dict[str, Any]:
+    """The job spec as plain data: the spec file, overridden by options."""
+    spec = _read_spec(arguments.spec) if arguments.spec else {}
+    fill(spec, arguments)
+    given = parameters(arguments.draft_param)
+    if given:
+        params = section(spec, "draft").get("params") or {}
+        if not isinstance(params, dict):
+            raise InvalidInput("draft.params", f"must be an object (given: {params!r})")
+        section(spec, "draft")["params"] = params | given
+    if arguments.force_no_signal:
+        section(spec, "search")["allow_no_signal"] = True
+    for option, flag in _REQUIRED.items():
+        name, field = PLACES[option]
+        if field not in section(spec, name):
+            raise InvalidInput(flag, f"is required (or {name}.{field} in a --spec file)")
+    return spec
+
 
 def fill(spec: dict[str, Any], arguments: Namespace) -> None:
     """Put the options that a command has, and that were given, into a spec as plain data."""
@@ -76,3 +99,15 @@ def named_by_option() -> Iterator[None]:
         if option is None:
             raise
         raise InvalidInput(f"--{option.replace('_', '-')}", error.problem) from None
+
+
+def _read_spec(path: Path) -> dict[str, Any]:
+    try:
+        spec = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotFound(f"--spec: no file {str(path)!r}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInput("--spec", f"{path} is no readable JSON: {error}") from None
+    if not isinstance(spec, dict):
+        raise InvalidInput("--spec", f"{path} holds no JSON object")
+    return spec

@@ -12,9 +12,9 @@ from typing import Any
 
 from skipmap.canonical import canonical_json
 from skipmap.cli.display import progress_display
-from skipmap.cli.places import PLACES, fill, section
-from skipmap.cli.values import parameters, require_writable
-from skipmap.errors import Interrupted, InvalidInput, ModelFailure, NotFound
+from skipmap.cli.places import spec_from
+from skipmap.cli.values import require_writable
+from skipmap.errors import Interrupted, InvalidInput, ModelFailure
 from skipmap.maps.document import build_map
 from skipmap.profiling.check import check_job
 from skipmap.profiling.documents import without_prompts
@@ -25,8 +25,6 @@ from skipmap.profiling.run import run_folder, run_job
 from skipmap.profiling.store import RunFolder, write_atomically
 from skipmap.profiling.summary import summary
 from skipmap.spec import JobSpec
-
-_REQUIRED = {"target": "--target", "draft": "--draft", "domain": "--domain", "calibration": "--calibration"}
 
 
 def run(arguments: Namespace) -> int:
@@ -79,37 +77,6 @@ def _write(files: Mapping[str, Path], document: Mapping[str, Any]) -> None:
 
 def _kept(folder: Path) -> str:
     return f"finished groups are kept in {folder}, add --resume to go on from there"
-
-
-def spec_from(arguments: Namespace) -> dict[str, Any]:
-    """The job spec as plain data: the spec file, overridden by options."""
-    spec = _read_spec(arguments.spec) if arguments.spec else {}
-    fill(spec, arguments)
-    given = parameters(arguments.draft_param)
-    if given:
-        params = section(spec, "draft").get("params") or {}
-        if not isinstance(params, dict):
-            raise InvalidInput("draft.params", f"must be an object (given: {params!r})")
-        section(spec, "draft")["params"] = params | given
-    if arguments.force_no_signal:
-        section(spec, "search")["allow_no_signal"] = True
-    for option, flag in _REQUIRED.items():
-        name, field = PLACES[option]
-        if field not in section(spec, name):
-            raise InvalidInput(flag, f"is required (or {name}.{field} in a --spec file)")
-    return spec
-
-
-def _read_spec(path: Path) -> dict[str, Any]:
-    try:
-        spec = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise NotFound(f"--spec: no file {str(path)!r}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInput("--spec", f"{path} is no readable JSON: {error}") from None
-    if not isinstance(spec, dict):
-        raise InvalidInput("--spec", f"{path} holds no JSON object")
-    return spec
 
 
 def _say(text: str) -> None:

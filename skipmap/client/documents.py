@@ -272,6 +272,21 @@ class UserView(_Answer):
     disabled_at: datetime | None
 
 
+class Me(_Answer):
+    """Who the caller is, and what the token allows."""
+
+    user_id: str
+    user_name: str
+    token_id: str
+    scopes: list[Scope]
+
+
+class Alive(_Answer):
+    """The process answers."""
+
+    status: Literal["alive"]
+
+
 class Ready(_Answer):
     """What the service can reach. ``workers``: live ones by device class."""
 

@@ -9,7 +9,7 @@ import random
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import torch
@@ -17,6 +17,13 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from skipmap.cli import main
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from models.database import Database
+    from models.settings import ServiceSettings
+    from tests.cli.service import Api, Worker
 
 LAYERS = 6
 QUIET_BLOCKS = (1, 2, 4)
@@ -176,3 +183,57 @@ def finished(job: list[str], tmp_path_factory: pytest.TempPathFactory) -> Finish
     signal.signal(signal.SIGTERM, before)
     result, domain_map = places["--result"], places["--out"]
     return Finished(result, domain_map, json.loads(result.read_text(encoding="utf-8")))
+
+
+@pytest.fixture
+def worker(database: Database, settings: ServiceSettings, finished: Finished) -> Worker:
+    """A fake worker of the service, whose jobs end with the small job's result."""
+    from tests.cli.service import Worker
+
+    return Worker(database, settings, document=finished.document)
+
+
+@pytest.fixture
+def token(database: Database) -> str:
+    """A token that may read and write jobs."""
+    from models.accounts import create_token, create_user
+
+    def make(session: Session) -> str:
+        user = create_user(session, "somebody")
+        return create_token(session, user.id, "test", ["jobs:read", "jobs:write"])[1]
+
+    return database.transaction(make)
+
+
+@pytest.fixture
+def api(worker: Worker, token: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """The API, which the command line is told of."""
+    from tests.cli.service import Api
+
+    api = Api(worker)
+    monkeypatch.setenv("SKIPMAP_SERVER", api.url)
+    monkeypatch.setenv("SKIPMAP_TOKEN", token)
+    yield api
+    api.stop()
+
+
+@pytest.fixture
+def submit(api: Api, skipmap: Callable[..., Ran]) -> Callable[..., str]:
+    """Submit a job; its id."""
+    from tests.cli.service import SAMPLE, SPEC
+
+    def run(*options: object) -> str:
+        ran = skipmap("jobs", "submit", *SPEC, *SAMPLE, *options)
+        assert (ran.code, ran.err) == (0, "")
+        return ran.out.strip()
+
+    return run
+
+
+@pytest.fixture
+def ended(submit: Callable[..., str], worker: Worker) -> str:
+    """Id of a job that has succeeded."""
+    job_id = submit()
+    worker.work_off()
+    assert worker.state(job_id) == "succeeded"
+    return job_id

@@ -13,7 +13,7 @@ import pytest
 from skipmap import __version__, cli
 from skipmap.errors import Interrupted, InvalidInput, ModelFailure, NotFound, Refused, SkipmapError
 
-COMMANDS = ("profile", "compare", "generate", "show", "report", "models", "drafts", "doctor")
+COMMANDS = ("profile", "compare", "generate", "show", "report", "models", "drafts", "doctor", "jobs", "sets")
 
 
 def raising(error):

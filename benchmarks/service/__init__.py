@@ -1,0 +1,1 @@
+"""Parts of ``benchmarks.orchestration``: the service without a model."""
