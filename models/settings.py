@@ -61,6 +61,11 @@ class ServiceSettings(BaseSettings):
     """Crashes in a row, on different chunks, before a worker is set aside."""
     quarantine_seconds: float = Field(default=600, gt=0)
 
+    retain_days: float | None = Field(default=None, gt=0)
+    """Jobs are removed so many days after their end; None keeps them."""
+    retain_keys_days: float = Field(default=7, gt=0)
+    """How long an idempotency key leads to its job."""
+
     connect_timeout_seconds: int = Field(default=2, ge=1)
     statement_timeout_seconds: float = Field(default=30, gt=0)
     lock_timeout_seconds: float = Field(default=3, gt=0)

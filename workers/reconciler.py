@@ -22,6 +22,7 @@ from models.dispatch import Doorbell, undispatch
 from models.errors import Unavailable
 from models.failpoints import reach
 from models.reconcilers import note_sweep
+from models.retention import forget_old
 from models.settings import ServiceSettings, get_settings
 from models.sweep import Sweep, sweep
 from skipmap.errors import SkipmapError
@@ -32,6 +33,7 @@ from workers.settings import read_worker_settings
 
 _CANARY = "skipmap:canary"
 _NOTE_SECONDS = 2.0
+_FORGET_SECONDS = 60.0
 _BROKER_PAUSE_SECONDS = 0.5
 _BROKER_PAUSE_CAP_SECONDS = 15.0
 _BROKER_ERRORS = (OperationalError, RedisError, OSError)
@@ -88,7 +90,7 @@ class Reconciler:
         self._settings, self._database, self._broker, self._alive = settings, database, broker, alive
         self._name = f"{platform.node()}:{os.getpid()}"
         self._connected_at: datetime | None = None
-        self._noted = float("-inf")
+        self._noted = self._forgot = float("-inf")
         self.stop = threading.Event()
 
     def run(self) -> None:
@@ -134,6 +136,9 @@ class Reconciler:
             self._database.transaction(note_sweep, self._name)
             self._alive.touch()
             self._noted = now
+        if now - self._forgot >= _FORGET_SECONDS:
+            self._database.transaction(forget_old, self._settings)
+            self._forgot = now
 
 
 def main() -> int:
