@@ -17,6 +17,7 @@ from models.chunks import OPEN, Chunk
 from models.database import Database
 from models.events import emit
 from models.expand import End, NextLevel, next_level
+from models.failpoints import reach
 from models.jobs import Job
 from models.levels import Level, LevelState
 from models.opening import open_level
@@ -72,6 +73,7 @@ def advance(session: Session, level_id: str, chunk_seconds: float) -> Advance:
             # The rows will be the same next time, and so will be what is wrong with them.
             return _fail(session, job, level, str(error) or type(error).__name__)
         _end_level(session, level, "done")
+        reach("advance.inside")
         if isinstance(step, End):
             return _succeed(session, job)
         level, waits = open_level(session, job, level.idx + 1, step, chunk_seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,6 @@ from models.base import Base, Created, Id, new_id
 from models.errors import Conflict
 from models.jobs import Job
 from skipmap.errors import NotFound
-
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
-_STEM_CHARACTERS = 80
 
 
 class CalibrationSet(Base):
@@ -109,15 +105,13 @@ def find_set(session: Session, set_id: str) -> CalibrationSet:
 
 
 def write_set(session: Session, set_id: str, folder: Path) -> Path:
-    """Write the bytes of a set into a folder; returns the file. Raises NotFound.
+    """Write the bytes of a set into a folder, under the name that workers use as well; returns the file.
 
-    The file's name follows from the set alone, for in one layout it is part of the items' ids.
+    Raises NotFound.
     """
-    found = find_set(session, set_id)
-    stem = _UNSAFE.sub("_", found.name).strip("._")[:_STEM_CHARACTERS] or "set"
-    ending = ".csv" if found.statistics.get("format") == "mmlu" else ".jsonl"
-    path = folder / (stem.removesuffix(ending) + ending)
-    path.write_bytes(content_of(session, set_id))
+    sha256, content = uploaded_file(session, set_id)
+    path = folder / file_name(sha256, content)
+    path.write_bytes(content)
     return path
 
 

@@ -6,9 +6,10 @@ import random
 import time
 from collections.abc import Callable
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import create_engine, event, text
+from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
@@ -53,21 +54,30 @@ class Database:
         self._retry_seconds = settings.retry_seconds
         self.chunk_seconds = settings.chunk_seconds
         """How long the chunks of a level made here may take."""
-        self.engine = create_engine(
-            settings.database_url,
-            isolation_level="READ COMMITTED",
-            pool_size=settings.pool_size,
-            max_overflow=settings.pool_size,
-            pool_timeout=silent_seconds or _POOL_WAIT_SECONDS,
-            pool_recycle=_RECYCLE_SECONDS,
-            pool_pre_ping=True,
-            connect_args=_connect_arguments(settings, name, durable),
-        )
-        if silent_seconds is not None:
-            patient = connection_type(silent_seconds)
-            event.listen(
-                self.engine, "do_connect", lambda _d, _r, args, kwargs: patient.connect(*args, **kwargs)
-            )
+        self._options: dict[str, Any] = {
+            "pool_size": settings.pool_size,
+            "max_overflow": settings.pool_size,
+            "pool_timeout": silent_seconds or _POOL_WAIT_SECONDS,
+            "pool_recycle": _RECYCLE_SECONDS,
+            # A watched connection is not tried out before: when it has died, the work runs again on a new one.
+            "pool_pre_ping": silent_seconds is None,
+            "connect_args": _connect_arguments(settings, name, durable),
+        }
+        self._silent_seconds = silent_seconds
+        self._url = settings.database_url
+        self.engine = self._make_engine("READ COMMITTED")
+
+    @cached_property
+    def _reader(self) -> Engine:
+        """Connections of their own, for to change the mode of one costs more than a small read."""
+        return self._make_engine("AUTOCOMMIT")
+
+    def _make_engine(self, isolation_level: str) -> Engine:
+        engine = create_engine(self._url, isolation_level=isolation_level, **self._options)
+        if self._silent_seconds is not None:
+            patient = connection_type(self._silent_seconds)
+            event.listen(engine, "do_connect", lambda _d, _r, args, kwargs: patient.connect(*args, **kwargs))
+        return engine
 
     def transaction(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``work(session, ...)`` in one transaction and commit it.
@@ -77,15 +87,25 @@ class Database:
         database stays away or takes too long.
         """
         with silence_from_now():
-            return self._repeated(work, *args, **kwargs)
+            return self._repeated(self.engine, work, *args, **kwargs)
 
-    def _repeated(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def read(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run work that only reads, each statement by itself: no messages to begin and end a transaction.
+
+        Nothing is lost by that: also in a transaction every statement sees what is committed when it begins.
+        """
+        with silence_from_now():
+            return self._repeated(self._reader, work, *args, **kwargs)
+
+    def _repeated(
+        self, engine: Engine, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         deadline = time.monotonic() + self._retry_seconds
         tries = 0
         while True:
             tries += 1
             try:
-                with Session(self.engine, expire_on_commit=False) as session, session.begin():
+                with Session(engine, expire_on_commit=False) as session, session.begin():
                     return work(session, *args, **kwargs)
             except (DBAPIError, PoolTimeout) as error:
                 kind = _kind(error)
@@ -108,10 +128,12 @@ class Database:
     def close(self) -> None:
         """Close the connections; the object may be used again."""
         self.engine.dispose()
+        self._reader.dispose()
 
     def forget(self) -> None:
         """After a fork, in the child: leave the parent's connections alone and start with none."""
         self.engine.dispose(close=False)
+        self._reader.dispose(close=False)
 
 
 def _connect_arguments(settings: ServiceSettings, name: str, durable: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -60,6 +60,9 @@ class ServiceSettings(BaseSettings):
     quarantine_crashes: int = Field(default=5, ge=1)
     """Crashes in a row, on different chunks, before a worker is set aside."""
     quarantine_seconds: float = Field(default=600, gt=0)
+
+    log_format: Literal["text", "json"] = "text"
+    """Logs as lines to read, or as JSON objects to collect."""
 
     retain_days: float | None = Field(default=None, gt=0)
     """Jobs are removed so many days after their end; None keeps them."""

@@ -21,6 +21,7 @@ from models.database import Database
 from models.dispatch import Doorbell, dispatch
 from models.ending import ending
 from models.events import emit
+from models.failpoints import reach
 from models.jobs import Job
 from models.lease import OVER_TIME
 from models.levels import CUT_KINDS, Level
@@ -57,7 +58,9 @@ def sweep(
 
     def led(step: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         def work(session: Session) -> T | None:
-            return step(session, *args, **kwargs) if lead(session) else None
+            done = step(session, *args, **kwargs) if lead(session) else None
+            reach("sweep.step")
+            return done
 
         return database.transaction(work)
 

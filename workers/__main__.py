@@ -27,7 +27,7 @@ def main() -> int:
             return LibraryEngine(place.device_class, library.cache / "sets", options.loaded_targets)
 
         lock = PlaceLock(library.home / "run", place.owner)
-        return run_worker(settings, options, place, lock, make_engine)
+        return run_worker(settings, place, lock, make_engine)
     except SkipmapError as error:
         print(f"skipmap worker: {error}", file=sys.stderr)
         return error.exit_code

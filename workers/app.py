@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from celery import Celery
 from kombu.entity import Exchange, Queue
+from kombu.transport import TRANSPORT_ALIASES
 
 from models.dispatch import Doorbell
 from models.settings import ServiceSettings
 from skipmap.errors import InvalidInput
+from workers.transport import RING
 
-RING = "skipmap.ring"
 MESSAGE_VERSION = 1
 ANY_QUEUE = "skipmap.any"
+
+TRANSPORT_ALIASES.update(dict.fromkeys(("redis", "rediss"), "workers.transport:Transport"))
+_START_SECONDS = 600.0
 
 
 def queue_of(device_class: str | None) -> str:
@@ -37,6 +41,8 @@ def make_app(settings: ServiceSettings) -> Celery:
         task_reject_on_worker_lost=False,
         worker_prefetch_multiplier=1,
         worker_disable_prefetch=True,
+        # A new child first loads its libraries, and waits for a database that is away; only one that hangs is replaced.
+        worker_proc_alive_timeout=_START_SECONDS,
         # Nothing waits for results; state is read from the database.
         task_ignore_result=True,
         task_store_errors_even_if_ignored=False,

@@ -14,14 +14,14 @@ from celery.platforms import SecurityWarning
 
 from models.database import Database
 from models.errors import Unavailable
+from models.logs import set_up_logging
 from models.settings import ServiceSettings
 from models.workers import drain
-from workers.app import ANY_QUEUE, MESSAGE_VERSION, RING, make_app, queue_of
+from workers.app import ANY_QUEUE, MESSAGE_VERSION, make_app, queue_of
 from workers.child import Child
 from workers.engine import Engine
-from workers.logs import set_up_logging
-from workers.settings import WorkerSettings
 from workers.slot import Place, PlaceLock
+from workers.transport import RING
 
 _CHUNKS_A_CHILD = 500
 
@@ -30,7 +30,6 @@ _log = structlog.get_logger(__name__)
 
 def run_worker(
     settings: ServiceSettings,
-    options: WorkerSettings,
     place: Place,
     lock: PlaceLock,
     make_engine: Callable[[], Engine],
@@ -57,7 +56,7 @@ def run_worker(
         children.append(child)
 
     def set_up(**_: Any) -> None:
-        set_up_logging(options.log_format)
+        set_up_logging(settings.log_format)
 
     def ask_to_drain(**_: Any) -> None:
         _log.info("draining: the chunk at hand is given back at the next forward")

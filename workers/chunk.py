@@ -83,8 +83,10 @@ class Workbench:
             if self.engine.is_broken(error):
                 raise Broken(str(error)) from error
         else:
-            self._finish(claim)
-            log.info("chunk done", seconds=round(time.monotonic() - began, 3))
+            if self._finish(claim):
+                log.info("chunk done", seconds=round(time.monotonic() - began, 3))
+            else:
+                log.warning("chunk lost to another worker")
 
     def _evaluate(self, claim: Claim) -> None:
         uploaded = None
@@ -125,14 +127,16 @@ class Workbench:
         parts = Parts(**self.persist(parts_of, claim.job_id))
         return opened.cost(parts) if claim.kind == "cost" else opened.result(parts)
 
-    def _finish(self, claim: Claim) -> None:
+    def _finish(self, claim: Claim) -> bool:
+        """Whether the chunk was still the claim's."""
         reach("worker.before_finish")
         try:
             self.persist(finish, claim)
         except LostLease:
-            return
+            return False
         reach("worker.before_advance")
         self._advance(claim)
+        return True
 
     def _leave(self, claim: Claim, stopped: Stopped) -> None:
         if stopped.reason is None:

@@ -21,6 +21,7 @@ from models.database import Database
 from models.dispatch import Doorbell, undispatch
 from models.errors import Unavailable
 from models.failpoints import reach
+from models.logs import set_up_logging
 from models.reconcilers import note_sweep
 from models.retention import forget_old
 from models.settings import ServiceSettings, get_settings
@@ -28,8 +29,6 @@ from models.sweep import Sweep, sweep
 from skipmap.errors import SkipmapError
 from skipmap.settings import get_settings as get_library_settings
 from workers.app import make_app, ring
-from workers.logs import set_up_logging
-from workers.settings import read_worker_settings
 
 _CANARY = "skipmap:canary"
 _NOTE_SECONDS = 2.0
@@ -145,7 +144,7 @@ def main() -> int:
     """Run until SIGTERM or SIGINT; returns an exit code."""
     try:
         settings = get_settings()
-        set_up_logging(read_worker_settings().log_format)
+        set_up_logging(settings.log_format)
         app = make_app(settings)
         folder = get_library_settings().home / "run"
         folder.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,6 @@ class WorkerSettings(BaseSettings):
     """SKIPMAP_SLOT: tells the workers of a host apart; a GPU's own id is used where there is one."""
     loaded_targets: int = Field(default=1, ge=1, le=64)
     """SKIPMAP_LOADED_TARGETS: how many targets stay in memory between chunks."""
-    log_format: Literal["text", "json"] = "text"
 
 
 def read_worker_settings() -> WorkerSettings:

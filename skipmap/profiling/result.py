@@ -75,7 +75,7 @@ def search_digest(document: Mapping[str, Any]) -> str:
     kept = {key: value for key, value in document.items() if key not in _TIMED | {"search_digest"}}
     spec = {key: value for key, value in document["spec"].items() if key not in ("name", "labels", "target")}
     # Where files lie is the host's matter; their contents are in the fingerprints and the data digest.
-    spec["calibration"] = _without(spec["calibration"], "source")
+    spec["calibration"] = _without(spec["calibration"], "source", "format")
     spec["draft"] = {**spec["draft"], "params": _without(spec["draft"]["params"], "corpus")}
     kept["spec"] = spec
     kept["draft"] = {**document["draft"], "params": _without(document["draft"]["params"], "corpus")}

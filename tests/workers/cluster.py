@@ -12,12 +12,19 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from celery import Celery
+from redis import Redis
+from sqlalchemy import text
+
 from deploy.standalone.valkey import ValkeyServer
 from models.base import new_id
+from models.control import cancel
 from models.database import Database
+from models.dispatch import Doorbell
 from models.invariants import broken_levels, broken_rules
 from models.jobs import ENDED, Job
 from models.settings import ServiceSettings
@@ -25,9 +32,14 @@ from models.submit import submit
 from skipmap.spec import JobSpec
 from tests.models.bench import make_spec
 from tests.workers.fake import Plan
+from workers.app import ANY_QUEUE, make_app, ring
 
 ROOT = Path(__file__).resolve().parents[2]
 POLL_SECONDS = 0.02
+PATIENCE_SECONDS = 20
+"""Of every wait: the machine may be busy, and only a fault takes that long."""
+QUEUE = f"skipmap:{ANY_QUEUE}"
+"""The list that holds the messages for workers of all kinds."""
 FAST = {
     "lease_seconds": 3.0,
     "heartbeat_seconds": 0.5,
@@ -57,8 +69,11 @@ class Cluster:
     def plan(self, name: str = "fake-0", **plan: Any) -> Plan:
         return Plan(folder=str(self.folder), name=name, **plan)
 
-    def start_worker(self, name: str = "fake-0", **plan: Any) -> subprocess.Popen[bytes]:
-        return self._start(name, "tests/workers/fake.py", self.plan(name, **plan))
+    def start_worker(
+        self, name: str = "fake-0", *, place: str | None = None, **plan: Any
+    ) -> subprocess.Popen[bytes]:
+        """``place``: its name in the database, when another process of the test has it as well."""
+        return self._start(name, "tests/workers/fake.py", self.plan(place or name, **plan))
 
     def start_reconciler(self, name: str = "reconciler-0", **plan: Any) -> subprocess.Popen[bytes]:
         return self._start(name, "tests/workers/fake_reconciler.py", self.plan(name, **plan))
@@ -91,9 +106,24 @@ class Cluster:
         self.processes[name] = process
         return process
 
+    @cached_property
+    def app(self) -> Celery:
+        """For messages from the test itself."""
+        return make_app(self.settings)
+
+    @cached_property
+    def broker(self) -> Redis:
+        """The broker, as its owner may talk to it."""
+        return Redis.from_url(self.valkey.client_url)
+
+    def ring(self, chunk_id: str, times: int = 1) -> None:
+        """Send messages that name a chunk."""
+        for _ in range(times):
+            ring(self.app, Doorbell(chunk_id, None))
+
     def child_of(self, name: str) -> int:
         """Process id of the working child of a worker, once it is there."""
-        return self.wait_for(lambda: self._child(name), 15, f"{name} has a child")
+        return self.until(lambda: self._child(name), f"{name} has a child")
 
     def _child(self, name: str) -> int | None:
         found = self.sql("SELECT pid FROM workers WHERE owner = :owner", owner=name)
@@ -113,16 +143,24 @@ class Cluster:
         if number == signal.SIGKILL:
             process.wait()
 
+    def wait_for_exit(self, name: str) -> int:
+        """Exit code of a process of the test's."""
+        process = self.processes[name]
+        self.until(lambda: process.poll() is not None, f"{name} ends")
+        return process.returncode
+
     def submit(self, spec: JobSpec | None = None, **options: Any) -> str:
         job, _ = self.database.transaction(submit, spec or make_spec(), new_id(), **options)
         return job.id
+
+    def cancel(self, job_id: str) -> None:
+        self.database.transaction(cancel, job_id)
 
     def state(self, job_id: str) -> str:
         return self.database.transaction(lambda session: session.get_one(Job, job_id).state)
 
     def sql(self, statement: str, **values: Any) -> list[Any]:
         """Rows of a statement; a single column comes without its tuple."""
-        from sqlalchemy import text
 
         def run(session: Any) -> list[Any]:
             found = session.execute(text(statement), values)
@@ -130,6 +168,26 @@ class Cluster:
             return [row[0] if len(row) == 1 else tuple(row) for row in rows]
 
         return self.database.transaction(run)
+
+    def stored(self, job_id: str) -> dict[str, str]:
+        """Owner of each stored evaluation of a job, by configuration."""
+        return dict(self.sql("SELECT skip_key, owner FROM evaluations WHERE job_id = :id", id=job_id))
+
+    def outcomes(self, job_id: str) -> Counter[str]:
+        """How the claims of a job ended, and how often."""
+        return Counter(self.sql("SELECT outcome FROM attempts WHERE job_id = :id", id=job_id))
+
+    def errors(self, job_id: str) -> list[str]:
+        """What the attempts of a job that failed say."""
+        return self.sql("SELECT error FROM attempts WHERE job_id = :id AND error IS NOT NULL", id=job_id)
+
+    def rows(self, job_id: str) -> dict[str, list[str]]:
+        """All rows of a job, to see that nothing has changed."""
+        tables = ("levels", "chunks", "evaluations", "findings", "attempts", "events")
+        return {
+            name: sorted(self.sql(f"SELECT to_jsonb(t)::text FROM {name} AS t WHERE job_id = :id", id=job_id))
+            for name in tables
+        }
 
     def wait_for(self, look: Callable[[], Any], seconds: float, what: str) -> Any:
         """The first true value of ``look``; fails with the ends of all logs when it takes too long."""
@@ -141,22 +199,65 @@ class Cluster:
             time.sleep(POLL_SECONDS)
         raise AssertionError(f"not within {seconds} s: {what}\n{self.logs()}")
 
-    def wait_until_ended(self, job_id: str, seconds: float = 30) -> str:
+    def until(self, look: Callable[[], Any], what: str) -> Any:
+        """``wait_for``, as long as it may take on a busy machine."""
+        return self.wait_for(look, PATIENCE_SECONDS, what)
+
+    def wait_for_mark(self, name: str) -> None:
+        """Wait until a process makes a mark."""
+        self.until((self.folder / name).exists, f"mark {name}")
+
+    def wait_for_log(self, name: str, words: str) -> None:
+        """Wait until a process says something."""
+        path = self.folder / f"{name}.log"
+        self.until(lambda: words in path.read_text(errors="replace"), f"{name} says {words!r}")
+
+    def wait_for_sweeps(self) -> None:
+        """Wait until a reconciler has swept twice from now on."""
+        look = "SELECT max(swept_at) FROM reconcilers"
+        (begin,) = self.sql(look)
+        (later,) = self.until(lambda: [t for t in self.sql(look) if t != begin], "a sweep")
+        self.until(lambda: self.sql(look) != [later], "one more sweep")
+
+    def wait_until_ended(self, job_id: str, seconds: float = PATIENCE_SECONDS) -> str:
         return self.wait_for(
             lambda: state if (state := self.state(job_id)) in ENDED else None, seconds, f"{job_id} ends"
         )
+
+    def mark(self, name: str) -> None:
+        """Make a mark that a process waits for."""
+        (self.folder / name).touch()
+
+    def catch_in_the_middle(self, name: str = "fake-0", **plan: Any) -> str:
+        """A job whose worker hangs in the second level's second group; what comes before is stored."""
+        self.start_reconciler()
+        self.start_worker(name, on={"2": "once:hang"}, **plan)
+        job_id = self.submit()
+        self.wait_for_mark("once-2")
+        assert set(self.stored(job_id)) == {"dense", "0", "1"}
+        return job_id
 
     def log(self) -> list[dict[str, Any]]:
         """What fake workers evaluated."""
         path = self.folder / "log.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
+    def times_begun(self, key: str) -> int:
+        """How often a unit's evaluation was begun."""
+        return sum(entry["what"] == "begin" and key in entry["keys"] for entry in self.log())
+
     def times_evaluated(self) -> Counter[str]:
-        """How often each unit's evaluation came to its end."""
-        return Counter(key for entry in self.log() if entry["what"] == "end" for key in entry["keys"])
+        """How often each unit's evaluation came to its end, over all jobs."""
+        return Counter(
+            f"{entry['job']} {key}" for entry in self.log() if entry["what"] == "end" for key in entry["keys"]
+        )
+
+    def evaluated_once(self) -> bool:
+        """Whether nothing was evaluated to its end twice."""
+        return set(self.times_evaluated().values()) == {1}
 
     def check(self) -> None:
-        """The invariants hold; call it after every test."""
+        """The invariants hold; ``make_cluster`` sees to it after every test."""
         assert self.database.transaction(broken_rules) == []
         for job_id in self.sql("SELECT id FROM jobs"):
             assert self.database.transaction(broken_levels, job_id) == []
@@ -167,10 +268,17 @@ class Cluster:
             parts += [f"--- {path.name}", *path.read_text(errors="replace").splitlines()[-25:]]
         return "\n".join(parts)
 
-    def stop(self) -> None:
+    def end_processes(self) -> None:
         for process in self.processes.values():
             for number in (signal.SIGCONT, signal.SIGKILL):
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, number)
             process.wait()
+
+    def stop(self) -> None:
+        self.end_processes()
+        if "app" in self.__dict__:
+            self.app.close()
+        if "broker" in self.__dict__:
+            self.broker.close()
         self.database.close()

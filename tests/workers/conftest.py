@@ -20,24 +20,29 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
 def make_cluster(
     tmp_path: Path, make_migrated_url: Callable[[], str], valkey: ValkeyServer
 ) -> Iterator[Callable[..., Cluster]]:
-    """Make clusters with a database each and an empty broker; all of them end after the test."""
+    """Make clusters with a database each and an empty broker, unless others are given; settings as keywords.
+
+    After the test all of them end, and what they have stored must make sense.
+    """
     made: list[Cluster] = []
 
-    def make(**settings: Any) -> Cluster:
-        import redis
-
-        redis.Redis.from_url(valkey.client_url).flushall()
-        made.append(Cluster(tmp_path / f"cluster-{len(made)}", make_migrated_url(), valkey, **settings))
+    def make(database_url: str | None = None, broker: ValkeyServer = valkey, **settings: Any) -> Cluster:
+        folder = tmp_path / f"cluster-{len(made)}"
+        made.append(Cluster(folder, database_url or make_migrated_url(), broker, **settings))
+        made[-1].broker.flushall()
         return made[-1]
 
     yield make
-    for cluster in made:
-        cluster.stop()
+    try:
+        for cluster in made:
+            cluster.end_processes()
+            cluster.check()
+    finally:
+        for cluster in made:
+            cluster.stop()
 
 
 @pytest.fixture
-def cluster(make_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
-    """A cluster whose invariants are checked after the test."""
-    made = make_cluster()
-    yield made
-    made.check()
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    """A cluster with settings as fast as they may be."""
+    return make_cluster()

@@ -11,11 +11,15 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from celery.concurrency.asynpool import AsynPool
+
+import workers.slot
 from models.chunks import run_key, skip_key
 from models.failpoints import arm
 from models.jobs import Facts
@@ -24,55 +28,102 @@ from skipmap.profiling.records import Evaluation
 from skipmap.profiling.search import DENSE, floors
 from skipmap.skipset import SkipSet
 from skipmap.spec import JobSpec
-from tests.models.bench import make_evaluation, make_facts, random_table
+from tests.models.bench import Table, all_good, make_evaluation, make_facts, random_table
 from workers.boot import run_worker
 from workers.engine import Parts, Tick, Uploaded
-from workers.settings import WorkerSettings
 from workers.slot import Place, PlaceLock
+
+POLL_SECONDS = 0.01
+MAINTAIN_SECONDS = 0.2
 
 
 @dataclass
 class Plan:
     """How a fake worker behaves.
 
-    ``folder``: where its log and marks lie. ``on``: unit key -> what to do when it is evaluated; ``failpoints``: name
-    -> what to do. Actions: ``kill``, ``stop`` (SIGSTOP), ``hang``, ``raise``, ``oom``, ``sleep:S``; with ``once:``
-    before it, only the first time in ``folder``.
+    ``folder``: where its log and marks (empty files) lie. ``on``: unit key -> what to do when it is evaluated;
+    ``slow``: unit key -> seconds that it takes, with forwards all the while; ``failpoints``: name -> what to do.
+
+    Actions at a key or failpoint X: ``kill``, ``stop`` (SIGSTOP), ``hang``, ``raise``, ``oom``; ``hold``: make the mark
+    ``held-X`` and wait for ``go-X``; ``crowd:N``: wait until N processes have come here; ``mark:NAME``: make a mark.
+    Before another action: ``once:``, only the first time in ``folder``; ``nth:N:``, only the Nth time in its process;
+    ``when:NAME:``, only once that mark is there.
     """
 
     folder: str
     name: str = "fake-0"
     seed: int = 0
+    answers: str = "random"
+    """``random`` scores around the floors, or ``good`` ones only."""
     layers: int = 5
     held_out_items: int = 5
     seconds_per_unit: float = 0.02
     engine: str = "fake"
     content_key: str = "k" * 64
+    lock_seconds: float = 10
+    """How long it waits for its place."""
     on: dict[str, str] = field(default_factory=dict)
+    slow: dict[str, float] = field(default_factory=dict)
     failpoints: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._passed: Counter[str] = Counter()
+
+    @property
+    def table(self) -> Table:
+        return all_good if self.answers == "good" else random_table(self.seed)
 
     @property
     def path(self) -> Path:
         return Path(self.folder)
 
-    def act(self, action: str, mark: str) -> None:
+    def arm(self) -> None:
+        """Arm the failpoints in this process."""
+        for name, action in self.failpoints.items():
+            arm(name, lambda name=name, action=action: self.act(action, name))
+
+    def mark(self, name: str) -> bool:
+        """Make a mark; False when it was there."""
+        try:
+            os.close(os.open(self.path / name, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+    def wait(self, count: int, pattern: str) -> None:
+        while len(list(self.path.glob(pattern))) < count:
+            time.sleep(POLL_SECONDS)
+
+    def act(self, action: str, place: str) -> None:
         kind, _, rest = action.partition(":")
         if kind == "once":
-            try:
-                os.close(os.open(self.path / f"once-{mark}", os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                return
-            self.act(rest, mark)
+            if self.mark(f"once-{place}"):
+                self.act(rest, place)
+        elif kind == "nth":
+            number, _, then = rest.partition(":")
+            self._passed[place] += 1
+            if self._passed[place] == int(number):
+                self.act(then, place)
+        elif kind == "when":
+            name, _, then = rest.partition(":")
+            if (self.path / name).exists():
+                self.act(then, place)
+        elif kind == "mark":
+            self.mark(rest)
+        elif kind == "hold":
+            self.mark(f"held-{place}")
+            self.wait(1, f"go-{place}")
+        elif kind == "crowd":
+            self.mark(f"crowd-{place}-{os.getpid()}")
+            self.wait(int(rest), f"crowd-{place}-*")
         elif kind in ("kill", "stop"):
             os.kill(os.getpid(), signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
         elif kind == "hang":
             time.sleep(3600)
         elif kind == "raise":
-            raise RuntimeError(f"raised at {mark}")
+            raise RuntimeError(f"raised at {place}")
         elif kind == "oom":
-            raise MemoryError(f"out of memory at {mark}")
-        elif kind == "sleep":
-            time.sleep(float(rest))
+            raise MemoryError(f"out of memory at {place}")
         else:
             raise ValueError(action)
 
@@ -118,7 +169,7 @@ class FakeJob:
         )
 
     def evaluate(self, skips: Sequence[SkipSet]) -> list[Evaluation]:
-        table = random_table(self.plan.seed)
+        table = self.plan.table
         keys = [skip_key(skip) for skip in skips]
         self._spend(keys)
         noise = random.random()
@@ -127,8 +178,8 @@ class FakeJob:
     def cost(self, parts: Parts) -> dict[str, Any]:
         self._spend(["cost"])
         search = self.spec.search
-        limits = floors(random_table(self.plan.seed)(DENSE), search.eps, search.tau)
-        table = random_table(self.plan.seed)
+        limits = floors(self.plan.table(DENSE), search.eps, search.tau)
+        table = self.plan.table
         feasible = sorted(skip for skip in parts.rows if skip != DENSE and limits.admits(table(skip)))
         return {"cost": {"fixed": random.random()}, "points": [skip.to_list() for skip in feasible[:2]]}
 
@@ -145,7 +196,7 @@ class FakeJob:
         for key in keys:
             if key in self.plan.on:
                 self.plan.act(self.plan.on[key], key)
-            end = time.monotonic() + self.plan.seconds_per_unit
+            end = time.monotonic() + self.plan.slow.get(key, self.plan.seconds_per_unit)
             while True:
                 self.tick()
                 left = end - time.monotonic()
@@ -157,11 +208,13 @@ class FakeJob:
 
 def main() -> int:
     plan = Plan(**json.loads(sys.argv[1]))
-    for name, action in plan.failpoints.items():
-        arm(name, lambda name=name, action=action: plan.act(action, name))
+    plan.arm()
+    workers.slot._WAIT_SECONDS = plan.lock_seconds
+    # A parent looks every five seconds for children that have died; tests have no time for that.
+    AsynPool.timers = property(lambda pool: {pool.maintain_pool: MAINTAIN_SECONDS})
     place = Place(plan.name, "cpu")
     lock = PlaceLock(plan.path / "run", plan.name)
-    return run_worker(get_settings(), WorkerSettings(), place, lock, lambda: FakeEngine(plan))
+    return run_worker(get_settings(), place, lock, lambda: FakeEngine(plan))
 
 
 if __name__ == "__main__":

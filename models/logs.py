@@ -23,7 +23,9 @@ def set_up_logging(form: Literal["text", "json"]) -> None:
             structlog.processors.JSONRenderer(),
         ]
     else:
-        last = [structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)]
+        # Plain tracebacks: others show local variables, and with them addresses that hold passwords.
+        plain = structlog.dev.plain_traceback
+        last = [structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0, exception_formatter=plain)]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -1,0 +1,1 @@
+"""The REST API: Flask over the stored state."""

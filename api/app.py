@@ -1,0 +1,113 @@
+"""The app: one Flask application over the stored state."""
+
+from __future__ import annotations
+
+from flask import Flask
+from werkzeug.routing import BaseConverter
+
+from api import (
+    accounts,
+    catalog,
+    docs,
+    evaluations,
+    health,
+    jobs,
+    metrics,
+    results,
+    sets,
+    streams,
+)
+from api.auth import TokenCache, authorize
+from api.broker import Broker
+from api.headers import secure
+from api.hub import EventHub
+from api.limits import RateLimits
+from api.logs import configure_logs, watch_requests
+from api.metrics import RequestMetrics
+from api.problems import register_errors
+from api.routes import GuardedFlask, Route, register
+from api.service import NAME, Service
+from api.settings import ApiSettings, read_api_settings
+from models.base import ID_PATTERN
+from models.database import Database
+from models.settings import ServiceSettings
+from models.settings import get_settings as get_service_settings
+from skipmap.settings import Settings
+from skipmap.settings import get_settings as get_library_settings
+
+_MODULES = (jobs, streams, evaluations, results, sets, catalog, accounts, health, metrics, docs)
+_CONNECT_SECONDS = 1
+_RETRY_SECONDS = 0.5
+_LOCK_SECONDS = 1.0
+_STATEMENT_SECONDS = 20.0
+
+
+class _IdConverter(BaseConverter):
+    regex = ID_PATTERN
+
+
+class _NameConverter(BaseConverter):
+    regex = "[a-z0-9][a-z0-9_.-]{0,63}"
+
+
+def all_routes() -> list[Route]:
+    """Every route of the API."""
+    return [route for module in _MODULES for route in module.routes]
+
+
+def create_app(
+    stored: ServiceSettings | None = None,
+    settings: ApiSettings | None = None,
+    library: Settings | None = None,
+) -> Flask:
+    """Build the app; settings that are not given come from the environment.
+
+    No server needs to be there yet: connections are made when they are needed.
+    """
+    configure_logs()
+    service = make_service(
+        stored or get_service_settings(), settings or read_api_settings(), library or get_library_settings()
+    )
+    app = GuardedFlask("api", static_folder=None)
+    # A browser asks no other site's page for this API, so no view answers OPTIONS.
+    app.config.update(
+        PROVIDE_AUTOMATIC_OPTIONS=False,
+        MAX_CONTENT_LENGTH=service.settings.body_bytes,
+        TRAP_HTTP_EXCEPTIONS=False,
+        PROPAGATE_EXCEPTIONS=False,
+    )
+    app.url_map.converters.update({"id": _IdConverter, "name": _NameConverter})
+    app.extensions[NAME] = service
+    secure(app)
+    watch_requests(app, service)
+    app.before_request(lambda: authorize(service))
+    app.before_request(service.limits.check)
+    register_errors(app)
+    for route in all_routes():
+        register(app, route)
+    return app
+
+
+def make_service(stored: ServiceSettings, settings: ApiSettings, library: Settings) -> Service:
+    """What the views share; a database that is away is noticed within two seconds."""
+    hasty = stored.model_copy(
+        update={
+            "connect_timeout_seconds": _CONNECT_SECONDS,
+            "retry_seconds": _RETRY_SECONDS,
+            "lock_timeout_seconds": _LOCK_SECONDS,
+            "statement_timeout_seconds": _STATEMENT_SECONDS,
+            "pool_size": settings.api_pool_size,
+        }
+    )
+    database = Database(hasty, name="skipmap-api", silent_seconds=settings.silent_seconds)
+    return Service(
+        settings=settings,
+        stored=stored,
+        library=library,
+        database=database,
+        broker=Broker(stored.broker_url),
+        tokens=TokenCache(database, settings.token_cache_seconds),
+        limits=RateLimits(settings, stored.broker_url),
+        hub=EventHub(database, settings.event_poll_seconds, settings.event_streams),
+        metrics=RequestMetrics(),
+    )

@@ -1,0 +1,114 @@
+"""Requests: query parameters and JSON bodies, read strictly."""
+
+from __future__ import annotations
+
+import json
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from flask import request
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from api.problems import BAD_REQUEST, UNSUPPORTED_MEDIA_TYPE, ProblemError
+from skipmap.canonical import bad_text
+from skipmap.errors import InvalidInput, choices
+from skipmap.spec import JobSpec
+
+_SHOWN_CHARACTERS = 80
+
+
+class Query(BaseModel):
+    """Base of query parameters: unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def read_query(model: type[BaseModel] | None) -> BaseModel | None:
+    """The query parameters as a model; None takes none at all. Raises InvalidInput naming the parameter."""
+    known = {} if model is None else model.model_fields
+    given: dict[str, Any] = {}
+    for name, values in request.args.lists():
+        if name not in known:
+            allowed = choices(known) or "none here"
+            raise InvalidInput(name, f"unknown query parameter; allowed: {allowed}")
+        if _takes_list(known[name].annotation):
+            given[name] = values
+        elif len(values) > 1:
+            raise InvalidInput(name, "given more than once; give it once")
+        else:
+            given[name] = values[0]
+    return None if model is None else validated(model, given)
+
+
+def read_json(model: type[BaseModel]) -> BaseModel:
+    """The body as a model; raises ProblemError when it is no JSON, and InvalidInput naming the field."""
+    refuse_encoded()
+    if request.mimetype != "application/json":
+        raise ProblemError(UNSUPPORTED_MEDIA_TYPE, "the body must be application/json")
+    data = _parsed(request.get_data(cache=False))
+    if not isinstance(data, dict):
+        raise InvalidInput("body", f"must be an object (given: {_shown(data)})")
+    try:
+        return model.parse(data) if issubclass(model, JobSpec) else validated(model, data)
+    except RecursionError:
+        raise ProblemError(BAD_REQUEST, "the body is nested too deeply") from None
+
+
+def refuse_encoded() -> None:
+    """Raise ProblemError for a compressed body: what it unpacks to cannot be bounded beforehand."""
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise ProblemError(
+            UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not taken; send it without Content-Encoding"
+        )
+
+
+def validated(model: type[BaseModel], data: dict[str, Any]) -> BaseModel:
+    """Plain data as a model; the first problem becomes one InvalidInput."""
+    bad = bad_text(data)
+    if bad is not None:
+        raise InvalidInput(bad or "body", "holds characters that are no valid text (a lone surrogate or NUL)")
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise _first_problem(error) from None
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        raise ProblemError(BAD_REQUEST, "the body is not valid UTF-8") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ProblemError(BAD_REQUEST, f"the body is not valid JSON: {error.msg} at {place}") from None
+    except RecursionError:
+        raise ProblemError(BAD_REQUEST, "the body is nested too deeply") from None
+    except ValueError as error:
+        raise ProblemError(BAD_REQUEST, f"the body is not valid JSON: {error}") from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _first_problem(error: ValidationError) -> InvalidInput:
+    problem = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in problem["loc"]) or "body"
+    if problem["type"] == "extra_forbidden":
+        return InvalidInput(field, "unknown field; remove it or check its spelling")
+    if problem["type"] == "missing":
+        return InvalidInput(field, "required and not given")
+    rule = problem["msg"].removeprefix("Value error, ")
+    return InvalidInput(field, f"{rule} (given: {_shown(problem['input'])})")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
+
+
+def _takes_list(annotation: Any) -> bool:
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_takes_list(option) for option in get_args(annotation))
+    return get_origin(annotation) in (list, tuple)

@@ -1,0 +1,176 @@
+"""Uploads: calibration files, checked whole and with bounded memory before anything is stored."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from flask import request
+
+from api.problems import TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, ProblemError
+from api.requests import refuse_encoded
+from api.settings import ApiSettings
+from skipmap.calibration.items import Item
+from skipmap.calibration.jsonl import items_of
+from skipmap.calibration.lines import Numbered, file_label, line_label, objects
+from skipmap.calibration.mmlu import is_mmlu, load_mmlu
+from skipmap.calibration.records import refuse_duplicates
+from skipmap.calibration.spec_bench import is_spec_bench, questions_of
+from skipmap.errors import InvalidInput
+
+JSON_LINES = ("application/x-ndjson", "application/jsonl")
+CSV = "text/csv"
+MEDIA_TYPES = (*JSON_LINES, CSV)
+
+Format = Literal["jsonl", "spec_bench", "mmlu"]
+_PIECE_BYTES = 1 << 16
+_LINES_A_TURN = 200
+_MOST_CATEGORIES = 50
+_DEEPEST = 32
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A checked file."""
+
+    content: bytes
+    format: Format
+    items: tuple[Item, ...]
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """What a reader wants to know before a job is made of it."""
+        counts = Counter(item.category or "(none)" for item in self.items)
+        lengths = [sum(map(len, item.turns)) for item in self.items]
+        return {
+            "format": self.format,
+            "categories": dict(counts.most_common(_MOST_CATEGORIES)),
+            "with_reference": sum(item.scored_turn is not None for item in self.items),
+            "with_choices": sum(bool(item.choices) for item in self.items),
+            "most_turns": max(len(item.turns) for item in self.items),
+            "prompt_characters": {
+                "least": min(lengths),
+                "median": statistics.median(lengths),
+                "most": max(lengths),
+            },
+        }
+
+
+def read_upload(settings: ApiSettings, name: str) -> Upload:
+    """Read and check the request's body; ``name`` stands for the file in messages.
+
+    Raises ProblemError for a wrong type or too many bytes, and InvalidInput that names the line.
+    """
+    media_type = _media_type()
+    with tempfile.TemporaryDirectory(prefix="skipmap-upload-") as folder:
+        path = Path(folder) / ("upload.csv" if media_type == CSV else "upload.jsonl")
+        with path.open("wb") as file:
+            _copy(file, settings.upload_bytes)
+        kind, items = _checked(path, name, settings.upload_line_bytes)
+        return Upload(path.read_bytes(), kind, tuple(items))
+
+
+def lines_of(file: IO[bytes], name: str, most_bytes: int) -> Iterator[bytes]:
+    """Lines of a file; raises InvalidInput for one that is too long, before it is read whole."""
+    number = 0
+    while line := file.readline(most_bytes + 1):
+        number += 1
+        if len(line) > most_bytes:
+            raise InvalidInput(
+                line_label(name, number), f"is longer than {most_bytes} bytes; an item must be shorter"
+            )
+        if number % _LINES_A_TURN == 0:
+            # Other requests of this process get their turn.
+            time.sleep(0)
+        yield line
+
+
+def _media_type() -> str:
+    refuse_encoded()
+    if request.mimetype not in MEDIA_TYPES:
+        raise ProblemError(
+            UNSUPPORTED_MEDIA_TYPE, f"send the file itself, as one of {', '.join(MEDIA_TYPES)}"
+        )
+    charset = request.mimetype_params.get("charset", "utf-8").lower()
+    if charset not in ("utf-8", "utf8"):
+        raise ProblemError(UNSUPPORTED_MEDIA_TYPE, f"the file must be UTF-8 (given: {charset})")
+    return request.mimetype
+
+
+def _copy(file: IO[bytes], most_bytes: int) -> None:
+    size = 0
+    if (request.content_length or 0) > most_bytes:
+        raise _too_large(most_bytes)
+    # The limit here is this one, not that of JSON bodies.
+    request.max_content_length = most_bytes + 1
+    while piece := request.stream.read(_PIECE_BYTES):
+        size += len(piece)
+        if size > most_bytes:
+            raise _too_large(most_bytes)
+        file.write(piece)
+
+
+def _too_large(most_bytes: int) -> ProblemError:
+    return ProblemError(TOO_LARGE, f"a calibration file may have {most_bytes} bytes")
+
+
+def _checked(path: Path, name: str, most_bytes: int) -> tuple[Format, Sequence[Item]]:
+    if path.suffix == ".csv":
+        return "mmlu", _mmlu(path, name)
+    with path.open("rb") as file:
+        numbered = _shallow(objects(lines_of(file, name, most_bytes), name), name)
+        first = next(numbered)
+        whole = chain([first], numbered)
+        if is_spec_bench(first[1]):
+            return "spec_bench", _questions(list(whole), name)
+        return "jsonl", items_of(whole, name)
+
+
+def _shallow(numbered: Iterable[Numbered], name: str) -> Iterator[Numbered]:
+    # What nests deeply could be read here and overflow the stack of a reader further on.
+    for number, record in numbered:
+        if _is_deep(record, _DEEPEST):
+            raise InvalidInput(line_label(name, number), f"is nested deeper than {_DEEPEST} levels")
+        yield number, record
+
+
+def _is_deep(value: Any, levels: int) -> bool:
+    parts: Iterable[Any] = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    )
+    return levels == 0 or any(_is_deep(part, levels - 1) for part in parts)
+
+
+def _mmlu(path: Path, name: str) -> list[Item]:
+    try:
+        if not is_mmlu(path):
+            raise InvalidInput(
+                file_label(name),
+                "is no MMLU file: give its header (question, choice0, ..., answer) or its six columns, "
+                "the last one a letter",
+            )
+        return load_mmlu(path)
+    except InvalidInput as error:
+        # The copy has another name than the file that was sent.
+        raise InvalidInput(error.field.replace(path.name, name), error.problem) from None
+
+
+def _questions(numbered: Sequence[Numbered], name: str) -> list[Item]:
+    """Spec-Bench's questions of all categories; a job then picks one."""
+    by_category: dict[Any, list[Numbered]] = {}
+    for number, record in numbered:
+        by_category.setdefault(repr(record.get("category")), []).append((number, record))
+    placed = []
+    for members in by_category.values():
+        items = questions_of(members, name, None)
+        placed += [(number, item) for (number, _), item in zip(members, items, strict=True)]
+    placed.sort(key=lambda pair: pair[0])
+    refuse_duplicates([(f"line {number}", item) for number, item in placed], file_label(name))
+    return [item for _, item in placed]

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from api.accounts import make_token
+from api.problems import ProblemError
+from models.accounts import Principal
+from skipmap.client.documents import TokenRequest
+
+
+def test_the_caller_is_told_who_he_is(caller):
+    me = caller.get("/me").get_json()
+    assert (me["user_id"], me["token_id"]) == (caller.user_id, caller.token_id)
+    assert me["scopes"] == ["jobs:read", "jobs:write"]
+
+
+def test_an_administrator_makes_users_and_tokens(admin, app, bench):
+    user = admin.post("/users", json={"name": "Ada"}).get_json()
+    assert admin.post("/users", json={"name": "Ada"}).status_code == 409
+    body = {"name": "for Ada", "scopes": ["jobs:read"], "user_id": user["id"], "expires_in_seconds": 3600}
+    made = admin.post("/tokens", json=body)
+    assert made.status_code == 201
+    token = made.get_json()
+    lasts = datetime.fromisoformat(token["expires_at"]) - datetime.fromisoformat(token["created_at"])
+    assert 3590 < lasts.total_seconds() < 3610
+    as_ada = {"Authorization": f"Bearer {token['secret']}"}
+    client = app.test_client()
+    assert client.get("/api/v1/me", headers=as_ada).get_json()["user_name"] == "Ada"
+    own = client.get("/api/v1/tokens", headers=as_ada).get_json()["items"]
+    assert [entry["id"] for entry in own] == [token["id"]]
+    assert "secret" not in own[0]
+    assert len(admin.get("/tokens").get_json()["items"]) == 2
+    assert admin.get("/users?limit=1").get_json()["items"] == [user]
+    assert admin.delete(f"/users/{user['id']}").status_code == 204
+    assert client.get("/api/v1/me", headers=as_ada).status_code == 401
+    assert admin.get("/users?limit=1").get_json()["items"][0]["disabled_at"] is not None
+    assert token["secret"] not in str(bench.sql("SELECT detail FROM audit"))
+
+
+def test_tokens_are_revoked_by_their_owner_or_an_administrator(caller, admin, make_caller):
+    other = make_caller("jobs:read")
+    assert caller.delete(f"/tokens/{other.token_id}").status_code == 404
+    assert caller.delete(f"/tokens/{caller.token_id}").status_code == 204
+    assert caller.get("/me").status_code == 401
+    assert admin.delete(f"/tokens/{other.token_id}").status_code == 204
+    assert other.get("/me").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"scopes": []}, "scopes"),
+        ({"scopes": ["everything"]}, "scopes.0"),
+        ({"user_id": "nobody"}, "user_id"),
+        ({"expires_in_seconds": -1}, "expires_in_seconds"),
+        ({"name": ""}, "name"),
+    ],
+)
+def test_tokens_that_make_no_sense(admin, change, field):
+    answer = admin.post("/tokens", json={"name": "a", "scopes": ["admin"]} | change)
+    assert (answer.status_code, answer.get_json()["field"]) == (422, field)
+
+
+@pytest.mark.parametrize("more", [{"scopes": ["jobs:write"]}, {"user_id": "01900000"}])
+def test_a_token_grants_no_more_than_its_maker_has(database, caller, more):
+    maker = Principal(caller.user_id, "user", caller.token_id, frozenset({"jobs:read"}))
+    request = TokenRequest(**{"name": "a", "scopes": ["jobs:read"], **more})
+    with pytest.raises(ProblemError) as refused:
+        database.transaction(make_token, maker, request)
+    assert refused.value.kind.status == 403
