@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gemma demo test test-fast test-full lint typecheck format bench clean
+.PHONY: help setup setup-gemma up down demo test test-fast test-full lint typecheck format bench clean
 
 help: ## Show these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | while IFS= read -r line; do \
@@ -14,7 +14,13 @@ setup: ## Make .venv, install the pinned packages, prepare the demo model
 setup-gemma: ## Also prepare the second model, Gemma 3 270M
 	@$(PYTHON) scripts/setup.py --gemma
 
-demo: setup ## Profile the demo model and show the domain map
+up: setup ## Run the service on this machine until Ctrl-C (see docs/standalone.md)
+	@$(VENV_PYTHON) -m deploy.standalone up
+
+down: setup ## Stop what make up started
+	@$(VENV_PYTHON) -m deploy.standalone down
+
+demo: setup ## Profile the demo model through the service and show the domain map
 	@$(VENV_PYTHON) scripts/demo.py
 
 test: setup ## Run the tests, real demo model included

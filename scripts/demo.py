@@ -1,72 +1,216 @@
-"""``make demo``: profile the demo model on two sample domains and say in plain words what was found."""
+"""``make demo``: profile the demo model on two sample domains, through the service, and say what was found.
+
+It uses the Skipmap that runs on this home, or starts one for as long as it needs it. Its jobs stay in the database: an
+interrupted demo goes on with them, and ``make up`` shows them later.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from skipmap.cli import main as skipmap
+from deploy.standalone.console import short
+from deploy.standalone.errors import FolderInUse, ServerFailed
+from deploy.standalone.locks import FileLock
+from deploy.standalone.ports import DEFAULT_PORT, PORT_VARIABLE, take_port
+from deploy.standalone.processes import KeptProcess, LogFile, Program
+from deploy.standalone.readiness import ask_ready, missing
+from deploy.standalone.running import Manager, RunFolder
+from skipmap.canonical import digest
+from skipmap.cli.jobs_watch import follow
+from skipmap.client.client import Client
+from skipmap.client.documents import JobRequest
+from skipmap.client.server import ADMIN_TOKEN_FILE, Server
+from skipmap.errors import Interrupted, InvalidInput, ModelFailure, NotFound, Refused, SkipmapError
 from skipmap.maps.document import build_map
-from skipmap.profiling.documents import read_document
 from skipmap.profiling.report import render_report
 from skipmap.profiling.store import write_atomically
 from skipmap.profiling.summary import verdict
+from skipmap.settings import get_settings
 
 TARGET = "smollm2-135m-instruct"
 DRAFT = "prompt_lookup"
 DOMAINS = ("qa", "summarization")
+ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path("runs/demo")
 DEPTH, POOL = 2, 5
+STOP_SECONDS = 120.0
+"""For an orderly stop of all parts."""
+POLL_SECONDS = 0.2
 
 
 def main() -> int:
     """Run the demo; returns an exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with FileLock(FOLDER / "lock") as lock:
+            if not lock.try_acquire():
+                raise FolderInUse(f"another demo runs in {FOLDER} (process {lock.holder()}): wait for it")
+            with _skipmap(lock) as server:
+                _demo(server)
+    except (KeyboardInterrupt, Interrupted):
+        print("\nInterrupted. Nothing is lost: the next 'make demo' goes on.", file=sys.stderr)
+        return 130
+    except SkipmapError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _demo(server: Server) -> None:
     began = time.monotonic()
     print(f"Target {TARGET}, draft {DRAFT}, sample domains {' and '.join(DOMAINS)}.")
     print(f"Budget: at most {DEPTH} blocks skipped together, from the {POOL} best single blocks.")
-    print("This takes three to four minutes on two free cores.", flush=True)
-    results = {domain: FOLDER / f"{domain}.json" for domain in DOMAINS}
-    for domain, result in results.items():
-        print(flush=True)
-        code = _profile(domain, result)
-        if code:
-            return code
-    documents = [read_document(result) for result in results.values()]
+    print(
+        "This takes three to four minutes on two free cores; figures that are stored already are not computed again."
+    )
+    run, documents = _run_name(), []
+    with Client(server) as client:
+        jobs = {domain: client.submit(_request(domain), _key(run, domain)) for domain in DOMAINS}
+        for domain, job in jobs.items():
+            print(f"\n{domain}: job {job.id}", flush=True)
+            try:
+                follow(client, job.id, as_json=False)
+            except (ModelFailure, NotFound, Refused):
+                # The next demo begins with new jobs.
+                _run_file().unlink(missing_ok=True)
+                raise
+            documents.append(client.result(job.id, per_prompt=True))
+            write_atomically(
+                FOLDER / f"{domain}.json", json.dumps(documents[-1], indent=2, ensure_ascii=False)
+            )
     domain_map, report = FOLDER / "map.json", FOLDER / "report.html"
     write_atomically(domain_map, json.dumps(build_map(documents, "demo"), indent=2, ensure_ascii=False))
     write_atomically(report, render_report(documents))
+    _run_file().unlink()
     print(f"\nDone in {time.monotonic() - began:.0f} s.")
     for document in documents:
         print(f"  {verdict(document)}")
     print(f"Domain map:  {domain_map}")
     print(f"Report:      {report} (plots and sample texts, to open in a browser)")
+    for domain, job in jobs.items():
+        print(f"Job {domain}: {server.url}/api/v1/jobs/{job.id}")
     print(
-        "Try it:      .venv/bin/skipmap generate --target",
-        TARGET,
-        "--map",
-        domain_map,
-        "--domain",
-        DOMAINS[0],
+        f"Try it:      .venv/bin/skipmap generate --target {TARGET} --map {domain_map} --domain {DOMAINS[0]}",
         end="",
     )
-    print(' --prompt "Anna keeps three hens. Question: How many hens has Anna? Answer in a few words."')
-    return 0
-
-
-def _profile(domain: str, result: Path) -> int:
-    # An interrupted demo goes on from its last finished group; a finished one runs again from the start.
-    resume = [] if result.exists() else ["--resume"]
-    result.unlink(missing_ok=True)
-    return skipmap(
-        [
-            *("profile", "--target", TARGET, "--draft", DRAFT),
-            *("--domain", domain, "--calibration", f"sample:{domain}"),
-            *("--max-depth", str(DEPTH), "--max-pool", str(POOL), "--max-held-out-points", "2"),
-            *("--result", str(result), *resume),
-        ]
+    print(
+        ' --prompt "Anna keeps three hens. Question: How many hens has Anna? Answer in a few words."',
+        flush=True,
     )
+
+
+def _request(domain: str) -> JobRequest:
+    request = JobRequest.parse(
+        {
+            "target": {"id": TARGET},
+            "draft": {"method": DRAFT},
+            "domain": {"name": domain},
+            "calibration": {"source": f"sample:{domain}"},
+            "search": {"max_depth": DEPTH, "max_pool": POOL, "max_held_out_points": 2},
+            "name": f"demo {domain}",
+            # One after the other, so that the first verdict comes early.
+            "priority": 9 - DOMAINS.index(domain),
+        }
+    )
+    assert isinstance(request, JobRequest)
+    return request
+
+
+def _key(run: str, domain: str) -> str:
+    request = _request(domain).model_dump(mode="json", exclude_unset=True)
+    return f"demo-{run}-{domain}-{digest(request)[:12]}"
+
+
+def _run_file() -> Path:
+    return FOLDER / "unfinished"
+
+
+def _run_name() -> str:
+    """What tells this demo's jobs from those of others; an interrupted demo's name is taken over."""
+    try:
+        return _run_file().read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        name = uuid.uuid4().hex
+        write_atomically(_run_file(), name)
+        return name
+
+
+@contextmanager
+def _skipmap(lock: FileLock) -> Iterator[Server]:
+    """The Skipmap that runs on this home, or one of the demo's own, which ends with it."""
+    home = get_settings().home
+    manager = RunFolder(home).manager()
+    if manager is not None:
+        problems = missing(ask_ready(manager.url))
+        if problems:
+            raise ServerFailed(
+                f"the Skipmap at {manager.url} is not ready: {', '.join(problems)}; try again shortly"
+            )
+        print(f"Using the Skipmap that runs on {short(home)}: {manager.url}")
+        yield _server(home, manager)
+        return
+    log = LogFile(FOLDER / "up.log")
+    log.begin()
+    print(f"Starting Skipmap on {short(home)} (what it says goes to {log.path})", flush=True)
+    program = Program(
+        (sys.executable, "-m", "deploy.standalone", "up"),
+        ((signal.SIGTERM, STOP_SECONDS),),
+        environment={**os.environ, PORT_VARIABLE: _port()},
+        directory=ROOT,
+        orphan_seconds=STOP_SECONDS,
+    )
+    process = KeptProcess(program, log=log.path, lock=lock)
+    try:
+        manager = _becomes_ready(home, process, log)
+        print(f"Skipmap is ready: {manager.url}", flush=True)
+        yield _server(home, manager)
+    finally:
+        _stop(process)
+    print("Skipmap was stopped; 'make up' starts it again, with these jobs, and keeps it up.")
+
+
+def _becomes_ready(home: Path, process: KeptProcess, log: LogFile) -> Manager:
+    # The manager itself gives up after a while.
+    while process.wait(POLL_SECONDS) is None:
+        manager = RunFolder(home).manager()
+        if manager is not None and manager.ready:
+            return manager
+    raise ServerFailed(f"Skipmap did not start. The end of {log.path}:\n{log.tail()}")
+
+
+def _stop(process: KeptProcess) -> None:
+    try:
+        process.stop()
+    except KeyboardInterrupt:
+        process.ask_to_stop()
+        process.stop()
+
+
+def _port() -> str:
+    wanted = os.environ.get(PORT_VARIABLE)
+    if wanted:
+        return wanted
+    try:
+        return str(take_port(DEFAULT_PORT))
+    except InvalidInput:
+        return "0"
+
+
+def _server(home: Path, manager: Manager) -> Server:
+    return Server(manager.url, (home / ADMIN_TOKEN_FILE).read_text(encoding="ascii").strip())
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

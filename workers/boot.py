@@ -67,7 +67,7 @@ def run_worker(
     signals.setup_logging.connect(set_up)
     signals.worker_process_init.connect(start_child)
     signals.worker_shutting_down.connect(ask_to_drain)
-    return _serve(app, place)
+    return _serve(app, place, lock)
 
 
 def _quiet_about_root() -> None:
@@ -75,7 +75,7 @@ def _quiet_about_root() -> None:
     warnings.filterwarnings("ignore", category=SecurityWarning)
 
 
-def _serve(app: Celery, place: Place) -> int:
+def _serve(app: Celery, place: Place, lock: PlaceLock) -> int:
     arguments = [
         *("--quiet", "worker", "--pool", "prefork", "--concurrency", "1"),
         *("--queues", f"{ANY_QUEUE},{queue_of(place.device_class)}"),
@@ -89,6 +89,8 @@ def _serve(app: Celery, place: Place) -> int:
         app.worker_main(arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
+    finally:
+        lock.leave()
     return 0
 
 

@@ -107,6 +107,7 @@ class Reconciler:
             except Exception:
                 _log.exception("sweep failed")
             self.stop.wait(self._settings.sweep_seconds)
+        self._alive.unlink(missing_ok=True)
 
     def tick(self) -> Sweep:
         """One sweep; raises Unavailable."""

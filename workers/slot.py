@@ -70,6 +70,11 @@ class PlaceLock:
                 time.sleep(_POLL_SECONDS)
         self.drain.unlink(missing_ok=True)
 
+    def leave(self) -> None:
+        """Remove what tells others how this worker is; the lock goes with the process."""
+        self.drain.unlink(missing_ok=True)
+        self.alive.unlink(missing_ok=True)
+
     @property
     def is_draining(self) -> bool:
         """Whether the worker was asked to stop."""

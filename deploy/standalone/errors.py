@@ -23,3 +23,9 @@ class ServerFailed(StandaloneError):
 
 class WrongVersion(StandaloneError):
     """The data folder was made by a version that the server programs found here cannot read."""
+
+
+class AlreadyRunning(StandaloneError):
+    """Skipmap runs on this home; the message says where and how to stop it."""
+
+    exit_code = 4

@@ -4,13 +4,15 @@ A killed process cannot stop its servers, so each server gets this small process
 an isolated interpreter, hence the standard library only. On Linux the kernel also ends the server if the keeper
 itself is killed; elsewhere the next start does.
 
-The keeper only ever signals its own child, whose process id cannot have gone to somebody else.
+The keeper only ever signals its own child, whose process id cannot have gone to somebody else, and the process group
+that this child led. A second SIGTERM makes it hurry: SIGKILL follows at once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import signal
@@ -65,7 +67,7 @@ def main(order: dict[str, Any]) -> int:
         while child.poll() is None and not wake.stop_asked and os.getppid() == order["parent"]:
             wake.wait(PARENT_CHECK_SECONDS)
     finally:
-        _stop(child, order["stop_steps"], wake)
+        _stop(child, order, wake)
         if order["folder"]:
             remove_folder(order["folder"])
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
@@ -76,6 +78,7 @@ class _Wake:
 
     def __init__(self) -> None:
         self.stop_asked = False
+        self.hurry_asked = False
         self._read, write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(write, False)
@@ -86,6 +89,7 @@ class _Wake:
             signal.signal(unheeded, lambda *_: None)
 
     def _ask(self, *_: object) -> None:
+        self.hurry_asked = self.stop_asked
         self.stop_asked = True
 
     def wait(self, seconds: float) -> None:
@@ -108,6 +112,7 @@ def _spawn(order: dict[str, Any]) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         pass_fds=passed,
         preexec_fn=_die_with_keeper(order["stop_steps"][0][0]),
+        process_group=0 if order["group"] else None,
         **rights,
     )
     assert child.stdin is not None
@@ -132,14 +137,25 @@ def _die_with_keeper(number: int) -> Callable[[], None] | None:
     return ask
 
 
-def _stop(child: subprocess.Popen[bytes], steps: list[tuple[int, float]], wake: _Wake) -> None:
-    for number, seconds in steps:
+def _stop(child: subprocess.Popen[bytes], order: dict[str, Any], wake: _Wake) -> None:
+    """Take the steps, fewer when hurried; nothing that the program has started is left running."""
+    limit = math.inf
+    for number, seconds in order["stop_steps"]:
         child.send_signal(number)
         deadline = time.monotonic() + seconds
-        while child.poll() is None and (left := deadline - time.monotonic()) > 0:
-            wake.wait(left)
+        while child.poll() is None and not wake.hurry_asked:
+            if math.isinf(limit) and os.getppid() != order["parent"]:
+                limit = time.monotonic() + order["orphan_seconds"]
+            left = min(deadline, limit) - time.monotonic()
+            if left <= 0:
+                break
+            wake.wait(min(left, PARENT_CHECK_SECONDS))
     child.kill()
     child.wait()
+    if order["group"]:
+        # It can hold processes that the program had no time to end.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
 
 
 def _write_record(path: Path, pid: int, order: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from deploy.standalone.accounts import Account
 from deploy.standalone.locks import FileLock
 
 STOP_MARGIN_SECONDS = 5.0
+ORPHAN_SECONDS = 60.0
 LOG_LIMIT_BYTES = 5_000_000
 LOG_TAIL_LINES = 20
 
@@ -28,7 +30,9 @@ class Program:
     """A command to run under a keeper.
 
     ``{data}`` in the command stands for the path of the folder ``data``, as the account can reach it. ``stop_steps``
-    are signals with the seconds to wait after each before the next; SIGKILL follows.
+    are signals with the seconds to wait after each before the next; SIGKILL follows. ``environment``: all that the
+    program sees of it; None: what a server may see. ``group``: the program starts others, which end with it.
+    ``orphan_seconds``: the longest wait before SIGKILL once this process is gone.
     """
 
     command: tuple[str, ...]
@@ -36,6 +40,10 @@ class Program:
     account: Account | None = None
     data: Path | None = None
     input: str = ""
+    environment: Mapping[str, str] | None = None
+    directory: Path = Path("/")
+    group: bool = False
+    orphan_seconds: float = ORPHAN_SECONDS
 
 
 class KeptProcess:
@@ -65,6 +73,8 @@ class KeptProcess:
             "parent": os.getpid(),
             "record": str(record) if record else None,
             "folder": str(folder) if folder else None,
+            "group": program.group,
+            "orphan_seconds": program.orphan_seconds,
         }
         with log.open("ab") as output:
             self._keeper = subprocess.Popen(
@@ -72,8 +82,8 @@ class KeptProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                cwd="/",
-                env=_environment(os.environ),
+                cwd=program.directory,
+                env=_environment(os.environ) if program.environment is None else program.environment,
                 pass_fds=(lock.fileno(),),
                 # Ctrl-C is for the process that manages the servers; it stops them in order.
                 start_new_session=True,
@@ -89,6 +99,11 @@ class KeptProcess:
             return self._keeper.wait(max(0.0, seconds))
         except subprocess.TimeoutExpired:
             return None
+
+    def ask_to_stop(self) -> None:
+        """Begin to stop the program; asked again, it is ended at once."""
+        if self.poll() is None:
+            self._keeper.terminate()
 
     def stop(self) -> None:
         """Stop the program and wait for its end."""
@@ -111,6 +126,14 @@ class LogFile:
         if self.path.exists() and self.path.stat().st_size > LOG_LIMIT_BYTES:
             self.path.replace(self.path.with_name(f"{self.path.name}.1"))
         self._begin = self.path.stat().st_size if self.path.exists() else 0
+
+    def make_room(self) -> None:
+        """Set the lines so far aside when they are many, while a program goes on writing to the file."""
+        if self.path.exists() and self.path.stat().st_size > LOG_LIMIT_BYTES:
+            shutil.copyfile(self.path, self.path.with_name(f"{self.path.name}.1"))
+            # Its writers append, so the next line becomes the first.
+            os.truncate(self.path, 0)
+            self._begin = 0
 
     def tail(self) -> str:
         """The last lines written since the last start began."""

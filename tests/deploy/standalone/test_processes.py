@@ -42,8 +42,16 @@ def keep(tmp_path: Path, lock: FileLock, comes_true) -> Iterator[Callable[..., K
         process.stop()
 
 
-def children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+@pytest.fixture
+def children() -> Callable[[], list[psutil.Process]]:
+    """Each keeper of this test, followed by what it runs; other tests' servers may run beside them."""
+    before = {child.pid for child in psutil.Process().children()}
+
+    def ours() -> list[psutil.Process]:
+        keepers = [child for child in psutil.Process().children() if child.pid not in before]
+        return [process for keeper in keepers for process in (keeper, *keeper.children(recursive=True))]
+
+    return ours
 
 
 @pytest.mark.parametrize(
@@ -59,7 +67,7 @@ def test_program_that_is_not_there(keep, tmp_path: Path):
     assert line.startswith("/no/such/program cannot be run: ")
 
 
-def test_stop_goes_on_to_the_next_signal(keep):
+def test_stop_goes_on_to_the_next_signal(keep, children):
     process = keep(STUBBORN, (signal.SIGTERM, 0.2), (signal.SIGINT, 0.2))
     ours = children()
     process.stop()
@@ -67,9 +75,9 @@ def test_stop_goes_on_to_the_next_signal(keep):
     assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in ours)
 
 
-def test_ctrl_c_in_the_terminal_is_not_for_servers(keep, comes_true):
+def test_ctrl_c_in_the_terminal_is_not_for_servers(keep, children):
     process = keep(SLEEP)
-    keeper = psutil.Process().children()[-1]
+    keeper = children()[0]
     assert os.getpgid(keeper.pid) != os.getpgid(0)
     keeper.send_signal(signal.SIGINT)
     keeper.send_signal(signal.SIGHUP)
@@ -77,9 +85,9 @@ def test_ctrl_c_in_the_terminal_is_not_for_servers(keep, comes_true):
 
 
 @pytest.mark.skipif("sys.platform != 'linux'", reason="the kernel's help is Linux's")
-def test_killed_keeper(keep, comes_true):
+def test_killed_keeper(keep, children, comes_true):
     process = keep(SLEEP)
-    keeper, sleeper = children()[-2:]
+    keeper, sleeper = children()
     os.kill(keeper.pid, signal.SIGKILL)
     assert comes_true(lambda: started(sleeper.pid) is None)
     assert process.wait(5) is not None
@@ -113,3 +121,17 @@ def test_long_log_makes_room(tmp_path: Path):
     assert not log.path.exists()
     assert (tmp_path / "log.txt.1").stat().st_size > LOG_LIMIT_BYTES
     assert log.tail() == ""
+
+
+def test_long_log_makes_room_while_a_program_writes(tmp_path: Path):
+    log = LogFile(tmp_path / "log.txt")
+    log.begin()
+    with log.path.open("ab", buffering=0) as writer:
+        writer.write(b"x" * LOG_LIMIT_BYTES)
+        log.make_room()
+        assert log.path.stat().st_size == LOG_LIMIT_BYTES
+        writer.write(b"last\n")
+        log.make_room()
+        writer.write(b"first\n")
+    assert log.tail() == "first"
+    assert (tmp_path / "log.txt.1").read_bytes().endswith(b"xlast\n")
