@@ -53,6 +53,8 @@ def test_without_a_broker_everything_still_works(make_app, make_caller, make_spe
     caller = make_caller("jobs:read", "jobs:write", app=app)
     assert caller.post("/jobs", json=make_spec()).status_code == 202
     assert caller.get("/jobs").status_code == 200
+    for _ in range(100):
+        caller.get("/me")
     assert _metrics(app)[f'skipmap_rate_limit_failures_total{{process="{os.getpid()}"}}'] == 1
 
 
@@ -61,7 +63,7 @@ def test_a_broker_that_hangs_holds_nobody_up_for_long(make_app, make_caller):
         app = make_app(stored={"broker_url": f"redis://127.0.0.1:{mute.getsockname()[1]}/0"})
         caller = make_caller("jobs:read", app=app)
         started = time.monotonic()
-        assert [caller.get("/jobs").status_code for _ in range(5)] == [200] * 5
+        assert [caller.get("/jobs").status_code for _ in range(100)] == [200] * 100
         # It is asked once, and then left alone for a while.
         assert time.monotonic() - started < 2.5
         started = time.monotonic()
