@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from api.sections import checked_domain, checked_draft, checked_target, is_built_in
 from api.service import Service
-from models.calibration_sets import find_set, write_set
+from models.calibration_sets import find_set, set_file
 from models.catalog import Domain, Draft, Target, entry
 from skipmap.calibration.domains import resolve
 from skipmap.calibration.sources import SAMPLE_PREFIX, sample_names
@@ -123,7 +123,7 @@ def _with_set(service: Service, spec: JobSpec, set_id: str) -> Admitted:
 
 def _fetched(session: Session, set_id: str, folder: Path) -> tuple[Path, str]:
     kind: str = find_set(session, set_id).statistics["format"]
-    return write_set(session, set_id, folder), kind
+    return set_file(session, set_id).write(folder), kind
 
 
 def _checked(spec: JobSpec, calibration: CalibrationSpec) -> JobSpec:

@@ -22,7 +22,7 @@ from api.broker import Broker
 from api.headers import secure
 from api.hub import EventHub
 from api.limits import RateLimits
-from api.logs import configure_logs, watch_requests
+from api.logs import watch_requests
 from api.metrics import RequestMetrics
 from api.problems import register_errors
 from api.routes import GuardedFlask, Route, register
@@ -64,7 +64,6 @@ def create_app(
 
     No server needs to be there yet: connections are made when they are needed.
     """
-    configure_logs()
     service = make_service(
         stored or get_service_settings(), settings or read_api_settings(), library or get_library_settings()
     )

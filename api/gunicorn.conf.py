@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import structlog
-
 from api.settings import read_api_settings
+from models.logs import logging_config, set_up_logging
+from models.settings import get_settings
 
 _settings = read_api_settings()
+_log_format = get_settings().log_format
 
 bind = (
     f"[{_settings.host}]:{_settings.port}" if ":" in _settings.host else f"{_settings.host}:{_settings.port}"
@@ -26,35 +27,13 @@ control_socket_disable = True
 # The app writes one line a request itself.
 accesslog = None
 errorlog = "-"
-logconfig_dict = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "root": {"level": "WARNING", "handlers": ["stderr"]},
-    "loggers": {
-        "gunicorn.error": {"level": "INFO", "handlers": ["stderr"], "propagate": False},
-        "gunicorn.access": {"level": "CRITICAL", "handlers": [], "propagate": False},
-    },
-    "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stderr"}
-    },
-    "formatters": {
-        "json": {
-            "()": structlog.stdlib.ProcessorFormatter,
-            "processors": [
-                structlog.stdlib.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.dict_tracebacks,
-                structlog.processors.JSONRenderer(),
-            ],
-        }
-    },
-}
+logconfig_dict = logging_config(_log_format)
 
 
 def post_worker_init(worker: Any) -> None:
     """Load what the first job would wait for, and let open streams end when the worker is told to."""
     from api.warm import warm_up
 
+    set_up_logging(_log_format)
     warm_up()
     worker.wsgi.extensions["skipmap"].hub.stopping = lambda: not worker.alive

@@ -1,10 +1,8 @@
-"""Logs: one JSON object a line on stderr, with the request's id."""
+"""Request logs: one line a request, with its id."""
 
 from __future__ import annotations
 
-import logging
 import re
-import sys
 import time
 from uuid import uuid4
 
@@ -15,24 +13,6 @@ from api.service import Service
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _log = structlog.get_logger("api.requests")
-
-
-def configure_logs() -> None:
-    """Write logs of structlog as JSON lines, unless somebody has configured it already."""
-    if structlog.is_configured():
-        return
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.dict_tracebacks,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
 
 
 def watch_requests(app: Flask, service: Service) -> None:

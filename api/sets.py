@@ -27,8 +27,8 @@ from models.calibration_sets import (
     delete_set,
     find_set,
     list_sets,
+    set_file,
     store_set,
-    write_set,
 )
 from skipmap.calibration.items import Item
 from skipmap.calibration.jsonl import items_of
@@ -176,7 +176,7 @@ def read_items(session: Session, set_id: str, start: int, limit: int) -> tuple[S
     kind: Format = find_set(session, set_id).statistics["format"]
     if kind == "mmlu":
         with tempfile.TemporaryDirectory(prefix="skipmap-set-") as folder:
-            items = load_mmlu(write_set(session, set_id, Path(folder)))
+            items = load_mmlu(set_file(session, set_id).write(Path(folder)))
         stop = start + limit
         return items[start:stop], stop if stop < len(items) else None
     file = io.BytesIO(content_of(session, set_id))

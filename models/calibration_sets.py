@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import os
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +40,35 @@ class CalibrationSet(Base):
     __table_args__ = (CheckConstraint("items > 0", "items"),)
 
 
-def file_name(sha256: str, content: bytes) -> str:
-    """Name for a file with these bytes, whose ending tells the loaders what is in it: JSON lines or CSV."""
-    begins = content[:64].removeprefix(codecs.BOM_UTF8).lstrip()[:1]
-    return sha256 + (".jsonl" if begins == b"{" else ".csv")
+@dataclass(frozen=True)
+class SetFile:
+    """A set as a file. ``name``: safe to write, with the ending that tells the loaders what is in it."""
+
+    sha256: str
+    name: str
+    content: bytes
+
+    def write(self, folder: Path) -> Path:
+        """Write it below a folder, unless it is there; returns the file."""
+        path = folder / self.sha256 / self.name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_name(f"{path.name}.{os.getpid()}.part")
+            part.write_bytes(self.content)
+            part.replace(path)
+        return path
+
+
+def set_file(session: Session, set_id: str) -> SetFile:
+    """A set as a file, for those who load it; raises NotFound."""
+    row = session.execute(
+        select(CalibrationSet.sha256, CalibrationSet.name, CalibrationSet.content).where(
+            CalibrationSet.id == set_id
+        )
+    ).first()
+    if row is None:
+        raise NotFound(f"no calibration set {set_id!r}")
+    return SetFile(row.sha256, _file_name(row.name, row.content), row.content)
 
 
 def store_set(
@@ -78,16 +106,6 @@ def content_of(session: Session, set_id: str) -> bytes:
     return content
 
 
-def uploaded_file(session: Session, set_id: str) -> tuple[str, bytes]:
-    """Hash and bytes of a set; raises NotFound."""
-    row = session.execute(
-        select(CalibrationSet.sha256, CalibrationSet.content).where(CalibrationSet.id == set_id)
-    ).first()
-    if row is None:
-        raise NotFound(f"no calibration set {set_id!r}")
-    return row.sha256, row.content
-
-
 def list_sets(session: Session, *, limit: int, before: str | None = None) -> Sequence[CalibrationSet]:
     """Sets, newest first; ``before``: id of the last one of the page before."""
     query = select(CalibrationSet).order_by(CalibrationSet.id.desc()).limit(limit)
@@ -104,17 +122,6 @@ def find_set(session: Session, set_id: str) -> CalibrationSet:
     return found
 
 
-def write_set(session: Session, set_id: str, folder: Path) -> Path:
-    """Write the bytes of a set into a folder, under the name that workers use as well; returns the file.
-
-    Raises NotFound.
-    """
-    sha256, content = uploaded_file(session, set_id)
-    path = folder / file_name(sha256, content)
-    path.write_bytes(content)
-    return path
-
-
 def delete_set(session: Session, set_id: str) -> None:
     """Remove a set that no job uses; raises NotFound, or Conflict when one does."""
     used = exists().where(Job.calibration_set_id == set_id)
@@ -125,3 +132,11 @@ def delete_set(session: Session, set_id: str) -> None:
         if session.get(CalibrationSet, set_id) is None:
             raise NotFound(f"no calibration set {set_id!r}")
         raise Conflict(f"calibration set {set_id} is used by jobs; delete those first", "in use")
+
+
+def _file_name(name: str, content: bytes) -> str:
+    # A table's name is the subject of its questions, so it is kept as far as it is harmless.
+    stem = re.sub(r"[^A-Za-z0-9_.-]", "_", name).strip(".")[:100]
+    begins = content[:64].removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+    ending = ".jsonl" if begins == b"{" else ".csv"
+    return (stem.removesuffix(ending) or "set") + ending

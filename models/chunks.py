@@ -89,6 +89,7 @@ class Chunk(Base):
         Index("uq_chunks_owner_running", "owner", unique=True, postgresql_where=text("state = 'running'")),
         Index("ix_chunks_pending", text("priority DESC"), "id", postgresql_where=text("state = 'pending'")),
         Index("ix_chunks_running", "id", postgresql_where=text("state = 'running'")),
+        Index("ix_chunks_failed", "id", postgresql_where=text("state = 'failed'")),
         Index("ix_chunks_open", "level_id", postgresql_where=text("state IN ('pending', 'running')")),
         Index(None, "job_id"),
         {"postgresql_with": {"fillfactor": "70"}},

@@ -2,45 +2,69 @@
 
 from __future__ import annotations
 
-import logging
-import sys
-from typing import Literal
+import logging.config
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import structlog
 
+Form = Literal["text", "json"]
 
-def set_up_logging(form: Literal["text", "json"]) -> None:
-    """Send everything, libraries included, through one format."""
-    shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    if form == "json":
-        last: list[structlog.typing.Processor] = [
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ]
-    else:
-        # Plain tracebacks: others show local variables, and with them addresses that hold passwords.
-        plain = structlog.dev.plain_traceback
-        last = [structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0, exception_formatter=plain)]
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
-        )
-    )
+_SHARED: Sequence[structlog.typing.Processor] = (
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+)
+_QUIET = {
     # Messages come and go all the time and say nothing; chunks have lines of their own.
-    for name in ("celery.worker.strategy", "celery.app.trace"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(logging.INFO)
+    "celery.worker.strategy": "WARNING",
+    "celery.app.trace": "WARNING",
+    # The API writes one line a request itself.
+    "gunicorn.access": "CRITICAL",
+}
+
+
+def set_up_logging(form: Form) -> None:
+    """Send everything that this process logs, libraries included, through one format."""
+    logging.config.dictConfig(logging_config(form))
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*_SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.stdlib.BoundLogger,
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
+    )
+
+
+def logging_config(form: Form) -> dict[str, Any]:
+    """The same for ``logging.config.dictConfig``, as servers with a logging of their own take it."""
+    quiet = {name: {"level": level, "handlers": [], "propagate": True} for name, level in _QUIET.items()}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "root": {"level": "INFO", "handlers": ["stderr"]},
+        "loggers": quiet | {"gunicorn.error": {"level": "INFO", "handlers": [], "propagate": True}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "structured",
+                "stream": "ext://sys.stderr",
+            }
+        },
+        "formatters": {"structured": {"()": _formatter, "form": form}},
+    }
+
+
+def _formatter(form: Form) -> structlog.stdlib.ProcessorFormatter:
+    # Plain tracebacks: others show local variables, and with them addresses that hold passwords.
+    last: list[structlog.typing.Processor] = [
+        structlog.dev.ConsoleRenderer(
+            colors=False, pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+        )
+    ]
+    if form == "json":
+        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=_SHARED,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from models.settings import get_settings
@@ -26,7 +27,11 @@ def main() -> int:
 
             return LibraryEngine(place.device_class, library.cache / "sets", options.loaded_targets)
 
-        lock = PlaceLock(library.home / "run", place.owner)
+        folder = library.home / "run"
+        folder.mkdir(parents=True, exist_ok=True)
+        # A hub id must not be taken for a folder that happens to lie where the worker was started.
+        os.chdir(folder)
+        lock = PlaceLock(folder, place.owner)
         return run_worker(settings, place, lock, make_engine)
     except SkipmapError as error:
         print(f"skipmap worker: {error}", file=sys.stderr)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from models.advance import try_advance
 from models.cache import look_up
-from models.calibration_sets import uploaded_file
+from models.calibration_sets import set_file
 from models.chunks import Keys, run_of, skip_of
 from models.claim import Claim
 from models.database import Database
@@ -27,7 +27,7 @@ from skipmap.errors import InvalidInput
 from skipmap.profiling.search import DENSE
 from skipmap.skipset import SkipSet
 from skipmap.spec import JobSpec
-from workers.engine import Engine, OpenJob, Parts, Uploaded
+from workers.engine import Engine, OpenJob, Parts
 from workers.pulse import Pulse, Stopped
 
 P = ParamSpec("P")
@@ -91,7 +91,7 @@ class Workbench:
     def _evaluate(self, claim: Claim) -> None:
         uploaded = None
         if claim.calibration_set_id is not None:
-            uploaded = Uploaded(*self.persist(uploaded_file, claim.calibration_set_id))
+            uploaded = self.persist(set_file, claim.calibration_set_id)
         spec = JobSpec.parse(dict(claim.spec))
         opened = self.engine.open(claim.job_id, spec, uploaded, self.pulse.tick)
         facts = self.persist(pin_target, claim, opened.facts)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from models.calibration_sets import SetFile
 from models.jobs import Facts
 from skipmap.profiling.records import Evaluation
 from skipmap.skipset import SkipSet
@@ -13,14 +14,6 @@ from skipmap.spec import JobSpec
 
 Tick = Callable[[], None]
 """Called after every forward; raises to stop the work there."""
-
-
-@dataclass(frozen=True)
-class Uploaded:
-    """An uploaded calibration set that a job uses."""
-
-    sha256: str
-    content: bytes
 
 
 @dataclass(frozen=True)
@@ -69,7 +62,7 @@ class Engine(Protocol):
     def device_class(self) -> str:
         """Kind of device that it runs on."""
 
-    def open(self, job_id: str, spec: JobSpec, uploaded: Uploaded | None, tick: Tick) -> OpenJob:
+    def open(self, job_id: str, spec: JobSpec, uploaded: SetFile | None, tick: Tick) -> OpenJob:
         """Load what a job needs; ``tick`` is called from then on. Raises as the library does."""
 
     def is_broken(self, error: BaseException) -> bool:

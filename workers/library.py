@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from models.calibration_sets import file_name
+from models.calibration_sets import SetFile
 from models.chunks import run_of
 from models.jobs import Facts
 from skipmap.calibration.prepare import CalibrationData
@@ -34,7 +34,7 @@ from skipmap.profiling.search import DENSE, Outcome, check_bounds, next_work
 from skipmap.skipset import SkipSet
 from skipmap.spec import JobSpec, TargetSpec
 from skipmap.target.loaded import LoadedTarget, load_target
-from workers.engine import Parts, Tick, Uploaded
+from workers.engine import Parts, Tick
 
 
 class LibraryEngine:
@@ -49,7 +49,7 @@ class LibraryEngine:
         self._targets: OrderedDict[TargetSpec, LoadedTarget] = OrderedDict()
         self._job: tuple[str, LibraryJob] | None = None
 
-    def open(self, job_id: str, spec: JobSpec, uploaded: Uploaded | None, tick: Tick) -> LibraryJob:
+    def open(self, job_id: str, spec: JobSpec, uploaded: SetFile | None, tick: Tick) -> LibraryJob:
         """See ``Engine.open``; the job of the last chunk stays open."""
         if self._job is None or self._job[0] != job_id:
             self._job = None
@@ -87,17 +87,12 @@ class LibraryEngine:
         self._targets.move_to_end(spec)
         return loaded
 
-    def _with_file(self, spec: JobSpec, uploaded: Uploaded | None) -> JobSpec:
+    def _with_file(self, spec: JobSpec, uploaded: SetFile | None) -> JobSpec:
         """The spec with its uploaded calibration set as a file of this host."""
         if uploaded is None:
             return spec
-        path = self._files / file_name(uploaded.sha256, uploaded.content)
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_name(path.name + ".part")
-            part.write_bytes(uploaded.content)
-            part.replace(path)
-        calibration = spec.calibration.model_copy(update={"source": str(path)})
+        source = {"source": str(uploaded.write(self._files))}
+        calibration = spec.calibration.model_copy(update=source)
         return spec.model_copy(update={"calibration": calibration})
 
 

@@ -1,4 +1,4 @@
-"""Reconcilers."""
+"""Reconcilers; an index for chunks that were set aside."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ def upgrade() -> None:
         sa.Column("swept_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_reconcilers")),
     )
+    op.create_index(
+        "ix_chunks_failed", "chunks", ["id"], unique=False, postgresql_where=sa.text("state = 'failed'")
+    )
 
 
 def downgrade() -> None:
+    op.drop_index("ix_chunks_failed", table_name="chunks", postgresql_where=sa.text("state = 'failed'"))
     op.drop_table("reconcilers")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cached_property
@@ -40,6 +40,7 @@ PATIENCE_SECONDS = 20
 """Of every wait: the machine may be busy, and only a fault takes that long."""
 QUEUE = f"skipmap:{ANY_QUEUE}"
 """The list that holds the messages for workers of all kinds."""
+TABLES = ("chunks", "evaluations", "findings", "attempts", "levels", "events")
 FAST = {
     "lease_seconds": 3.0,
     "heartbeat_seconds": 0.5,
@@ -181,9 +182,8 @@ class Cluster:
         """What the attempts of a job that failed say."""
         return self.sql("SELECT error FROM attempts WHERE job_id = :id AND error IS NOT NULL", id=job_id)
 
-    def rows(self, job_id: str) -> dict[str, list[str]]:
+    def rows(self, job_id: str, tables: Sequence[str] = TABLES) -> dict[str, list[str]]:
         """All rows of a job, to see that nothing has changed."""
-        tables = ("levels", "chunks", "evaluations", "findings", "attempts", "events")
         return {
             name: sorted(self.sql(f"SELECT to_jsonb(t)::text FROM {name} AS t WHERE job_id = :id", id=job_id))
             for name in tables

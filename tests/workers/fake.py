@@ -20,6 +20,7 @@ from typing import Any
 from celery.concurrency.asynpool import AsynPool
 
 import workers.slot
+from models.calibration_sets import SetFile
 from models.chunks import run_key, skip_key
 from models.failpoints import arm
 from models.jobs import Facts
@@ -30,7 +31,7 @@ from skipmap.skipset import SkipSet
 from skipmap.spec import JobSpec
 from tests.models.bench import Table, all_good, make_evaluation, make_facts, random_table
 from workers.boot import run_worker
-from workers.engine import Parts, Tick, Uploaded
+from workers.engine import Parts, Tick
 from workers.slot import Place, PlaceLock
 
 POLL_SECONDS = 0.01
@@ -142,7 +143,7 @@ class FakeEngine:
         self.plan = plan
         self.version = plan.engine
 
-    def open(self, job_id: str, spec: JobSpec, uploaded: Uploaded | None, tick: Tick) -> FakeJob:
+    def open(self, job_id: str, spec: JobSpec, uploaded: SetFile | None, tick: Tick) -> FakeJob:
         return FakeJob(self.plan, job_id, spec, tick)
 
     def is_broken(self, error: BaseException) -> bool:

@@ -24,7 +24,7 @@ def test_workers_that_finish_a_level_at_once_advance_it_once(cluster):
         # The barrier is up once the level of single blocks is at work, whose three groups become three chunks.
         cluster.start_worker(
             name,
-            on={key: "mark:single" for key in ("0", "2", "4")},
+            on=dict.fromkeys(("0", "2", "4"), "mark:single"),
             failpoints={"worker.before_finish": "when:single:crowd:3"},
         )
     for name in workers:
