@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from flask import Flask
-from werkzeug.routing import BaseConverter
+from werkzeug.middleware.proxy_fix import ProxyFix
+from werkzeug.routing import BaseConverter, PathConverter
 
 from api import (
     accounts,
@@ -16,6 +17,7 @@ from api import (
     results,
     sets,
     streams,
+    workers,
 )
 from api.auth import TokenCache, authorize
 from api.broker import Broker
@@ -32,10 +34,11 @@ from models.base import ID_PATTERN
 from models.database import Database
 from models.settings import ServiceSettings
 from models.settings import get_settings as get_service_settings
+from models.workers import OWNER_PATTERN
 from skipmap.settings import Settings
 from skipmap.settings import get_settings as get_library_settings
 
-_MODULES = (jobs, streams, evaluations, results, sets, catalog, accounts, health, metrics, docs)
+_MODULES = (jobs, streams, evaluations, results, sets, catalog, accounts, workers, health, metrics, docs)
 _CONNECT_SECONDS = 1
 _RETRY_SECONDS = 0.5
 _LOCK_SECONDS = 1.0
@@ -48,6 +51,10 @@ class _IdConverter(BaseConverter):
 
 class _NameConverter(BaseConverter):
     regex = "[a-z0-9][a-z0-9_.-]{0,63}"
+
+
+class _OwnerConverter(PathConverter):
+    regex = OWNER_PATTERN
 
 
 def all_routes() -> list[Route]:
@@ -75,7 +82,12 @@ def create_app(
         TRAP_HTTP_EXCEPTIONS=False,
         PROPAGATE_EXCEPTIONS=False,
     )
-    app.url_map.converters.update({"id": _IdConverter, "name": _NameConverter})
+    app.url_map.converters.update({"id": _IdConverter, "name": _NameConverter, "owner": _OwnerConverter})
+    # An address with two slashes in a row is another address, not one to be sent on from.
+    app.url_map.merge_slashes = False
+    if service.settings.trusted_proxies:
+        proxies = {"x_for": service.settings.trusted_proxies, "x_proto": 0}
+        app.wsgi_app = ProxyFix(app.wsgi_app, **proxies)  # type: ignore[method-assign]
     app.extensions[NAME] = service
     secure(app)
     watch_requests(app, service)

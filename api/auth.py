@@ -12,7 +12,7 @@ from flask import current_app, g, request
 from api.problems import FORBIDDEN, UNAUTHORIZED, ProblemError
 from api.routes import Access
 from api.service import Service
-from models.accounts import SCOPES, Principal, Scope, authenticate
+from models.accounts import Principal, Scope, authenticate
 from models.database import Database
 
 _MOST_CACHED = 10_000
@@ -91,11 +91,6 @@ def authorize(service: Service) -> None:
 def current_principal() -> Principal:
     """Who makes the request, in a view that is not public."""
     return cast(Principal, g.principal)
-
-
-def scopes_of(principal: Principal) -> list[Scope]:
-    """Scopes that a token can pass on; ``admin`` has all."""
-    return [scope for scope in SCOPES if principal.may(scope)]
 
 
 def _principal(service: Service) -> Principal:

@@ -20,7 +20,8 @@ from models.audit import record
 from models.base import is_id
 from models.jobs import ENDED, Job
 from models.patience import patience
-from models.queries import job_revision, list_jobs
+from models.queries import glance, job_revision, list_jobs
+from models.removal import empty_job
 from skipmap.client.documents import (
     JobRequest,
     JobState,
@@ -70,8 +71,8 @@ def create_job(body: JobRequest) -> Response:
     """Check a job spec whole, and store it as a job that workers take up."""
     service, principal = current_service(), current_principal()
     job_id, new = submit_job(service, principal, body, _idempotency_key(), g.request_id)
-    view, revision = service.database.read(job_view, job_id)
-    response = _job_response(view, revision, 202 if new else 200)
+    view, tag = service.database.read(job_view, job_id, service.stored.lease_seconds)
+    response = _job_response(view, tag, 202 if new else 200)
     response.headers["Location"] = f"{PREFIX}/jobs/{job_id}"
     return response
 
@@ -118,13 +119,13 @@ def get_jobs(query: JobsQuery) -> Response:
 )
 def get_job(job_id: str) -> Response:
     """One job: state, levels, progress, time left, best configuration so far."""
-    database = current_service().database
+    service = current_service()
     if request.if_none_match:
-        revision = database.read(job_revision, job_id)
-        if request.if_none_match.contains_weak(str(revision)):
-            return _polled(Response(status=304), revision, ended=False)
-    view, revision = database.read(job_view, job_id)
-    return _job_response(view, revision, 200)
+        seen = service.database.read(glance, job_id, service.stored.lease_seconds)
+        if request.if_none_match.contains_weak(seen.tag):
+            return _polled(Response(status=304), seen.tag, ended=seen.state in ENDED)
+    view, tag = service.database.read(job_view, job_id, service.stored.lease_seconds)
+    return _job_response(view, tag, 200)
 
 
 @routes.add(
@@ -150,17 +151,18 @@ def change_job(job_id: str, body: PriorityChange) -> Response:
     problems=(409,),
 )
 def delete_job(job_id: str) -> Response:
-    """Remove a job that has ended, with all that it stored."""
-    actor, request_id = current_principal().user_id, g.request_id
+    """Remove a job that has ended, with all that it stored. A large one takes a while, and is `cancelled` meanwhile."""
+    database, actor, request_id = current_service().database, current_principal().user_id, g.request_id
 
     def work(session: Session) -> None:
-        # A first quick statement shows whether the server answers; removing a million rows may then take its time.
-        job_revision(session, job_id)
-        with patience(_DELETE_SECONDS):
-            control.delete_job(session, job_id)
+        control.delete_job(session, job_id)
         record(session, actor, "job.delete", job_id, request_id)
 
-    current_service().database.transaction(work)
+    # A first quick statement shows whether the server answers; those that remove rows may then take their time.
+    database.read(job_revision, job_id)
+    with patience(_DELETE_SECONDS):
+        empty_job(database, job_id)
+        database.transaction(work)
     return Response(status=204)
 
 
@@ -189,24 +191,24 @@ def retry_job(job_id: str) -> Response:
 
 
 def _changed(job_id: str, action: str, change: Callable[[Session], Job], status: int = 202) -> Response:
-    actor, request_id = current_principal().user_id, g.request_id
+    service, actor, request_id = current_service(), current_principal().user_id, g.request_id
 
-    def work(session: Session) -> tuple[JobView, int]:
+    def work(session: Session) -> tuple[JobView, str]:
         change(session)
         record(session, actor, action, job_id, request_id)
         session.flush()
-        return job_view(session, job_id)
+        return job_view(session, job_id, service.stored.lease_seconds)
 
-    view, revision = current_service().database.transaction(work)
-    return _job_response(view, revision, status)
-
-
-def _job_response(view: JobView, revision: int, status: int) -> Response:
-    return _polled(json_response(view, status), revision, ended=view.state in ENDED)
+    view, tag = service.database.transaction(work)
+    return _job_response(view, tag, status)
 
 
-def _polled(response: Response, revision: int, *, ended: bool) -> Response:
-    response.set_etag(str(revision), weak=True)
+def _job_response(view: JobView, tag: str, status: int) -> Response:
+    return _polled(json_response(view, status), tag, ended=view.state in ENDED)
+
+
+def _polled(response: Response, tag: str, *, ended: bool) -> Response:
+    response.set_etag(tag, weak=True)
     response.headers["Cache-Control"] = "private, no-cache"
     if not ended:
         response.headers["Retry-After"] = str(RETRY_SECONDS)

@@ -17,13 +17,18 @@ from api.app import all_routes
 from api.problems import KINDS, MEDIA_TYPE
 from api.routes import Answer, Route
 from models.base import ID_PATTERN
+from models.workers import OWNER_PATTERN
 from skipmap import __version__
 from skipmap.client.documents import Problem
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "openapi.json"
 _REF = "#/components/schemas/{model}"
 _PARAMETER = re.compile(r"<(?P<converter>\w+):(?P<name>\w+)>")
-_PATTERNS = {"id": f"^{ID_PATTERN}$", "name": "^[a-z0-9][a-z0-9_.-]{0,63}$"}
+_PATTERNS = {
+    "id": f"^{ID_PATTERN}$",
+    "name": "^[a-z0-9][a-z0-9_.-]{0,63}$",
+    "owner": f"^{OWNER_PATTERN}$",
+}
 _HEADERS = {
     "ETag": "Give it as If-None-Match the next time.",
     "Link": 'Address of the next page, as `<...>; rel="next"`.',

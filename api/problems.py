@@ -10,7 +10,8 @@ import structlog
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
-from models.errors import Conflict, KeyInUse, KeyReused, Unavailable
+from models.database import Busy
+from models.errors import Conflict, KeyInUse, KeyReused, TooSlow, Unavailable
 from skipmap.client.documents import Problem
 from skipmap.errors import InvalidInput, NotFound, Refused
 
@@ -114,12 +115,17 @@ def _from_key_in_use(error: KeyInUse) -> Response:
 
 def _from_unavailable(error: Unavailable) -> Response:
     # The cause may name addresses of the database: it is for the log alone.
-    _log.warning("database away", cause=str(error))
-    return problem_response(
-        UNAVAILABLE,
-        "the database does not answer; try again shortly",
-        {"Retry-After": str(RETRY_SECONDS)},
-    )
+    if isinstance(error, Busy):
+        detail, what = "others are changing the same thing just now; try again shortly", "database busy"
+    elif isinstance(error, TooSlow):
+        detail, what = (
+            "the database took too long over this; ask for less, or try again later",
+            "database slow",
+        )
+    else:
+        detail, what = "the database does not answer; try again shortly", "database away"
+    _log.warning(what, cause=str(error))
+    return problem_response(UNAVAILABLE, detail, {"Retry-After": str(RETRY_SECONDS)})
 
 
 def _from_http(error: HTTPException) -> Response:

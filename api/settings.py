@@ -37,6 +37,8 @@ class ApiSettings(BaseSettings):
     writes_per_minute: int = Field(default=600, ge=1)
     token_cache_seconds: float = Field(default=5, ge=0, le=60)
     """A token is looked up again after so long: how late a revoked one may still be taken."""
+    trusted_proxies: int = Field(default=0, ge=0, le=16)
+    """Proxies in front of the API. Each adds an address to X-Forwarded-For; the last ones are believed, no others."""
     public_metrics: bool = True
     """Whether /metrics is open to everybody; else it takes a token with jobs:read."""
 

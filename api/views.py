@@ -8,13 +8,25 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from models.accounts import Token, User
+from models.attempts import Attempt
 from models.calibration_sets import CalibrationSet
 from models.chunks import Chunk
 from models.evaluations import EvaluationRow
 from models.jobs import Job
 from models.levels import Level
-from models.queries import chunk_counts, failed_chunks, find_job, levels_of, running_chunks
+from models.queries import (
+    attempts_of,
+    chunk_counts,
+    failed_chunks,
+    find_job,
+    glance,
+    levels_of,
+    running_chunks,
+)
+from models.workers import WorkerState
+from skipmap.client.accounts import TokenView, UserView
 from skipmap.client.documents import (
+    AttemptView,
     BestPoint,
     CalibrationSetView,
     EvaluationView,
@@ -23,20 +35,24 @@ from skipmap.client.documents import (
     JobView,
     LevelView,
     Progress,
-    TokenView,
-    UserView,
+    WorkerView,
 )
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.records import AcceptMeasure
 from skipmap.profiling.search import Floors
 
+_ATTEMPTS_SHOWN = 10
 
-def job_view(session: Session, job_id: str) -> tuple[JobView, int]:
-    """One job whole, and the number of its last event, which is read first; raises NotFound."""
+
+def job_view(session: Session, job_id: str, lease_seconds: float) -> tuple[JobView, str]:
+    """One job whole, and its tag (see ``glance``), which is read first; raises NotFound."""
+    seen = glance(session, job_id, lease_seconds)
     found = find_job(session, job_id)
-    job, revision = found.job, found.job.last_event
+    job = found.job
     counts = chunk_counts(session, job_id)
     summary = job_summary(job, found.levels, counts.get("running", 0))
+    failed = failed_chunks(session, job_id)
+    attempts = attempts_of(session, [chunk.id for chunk in failed])
     view = JobView(
         **dict(summary),
         spec=job.spec,
@@ -44,10 +60,11 @@ def job_view(session: Session, job_id: str) -> tuple[JobView, int]:
         created_by=job.created_by,
         levels=[level_view(level) for level in found.levels],
         chunks=counts,
-        failed_chunks=[failed_chunk(chunk) for chunk in failed_chunks(session, job_id)],
+        waiting_for=seen.waiting_for,
+        failed_chunks=[failed_chunk(chunk, attempts[chunk.id]) for chunk in failed],
         outcome=job.outcome,
     )
-    return view, revision
+    return view, seen.tag
 
 
 def job_summaries(session: Session, jobs: Sequence[Job]) -> list[JobSummary]:
@@ -108,10 +125,24 @@ def level_view(level: Level) -> LevelView:
     )
 
 
-def failed_chunk(chunk: Chunk) -> FailedChunk:
-    """Work that was set aside."""
+def failed_chunk(chunk: Chunk, attempts: Sequence[Attempt]) -> FailedChunk:
+    """Work that was set aside, with the last of its attempts."""
     return FailedChunk(
-        id=chunk.id, kind=chunk.kind, groups=chunk.groups, attempts=chunk.attempt, error=chunk.last_error
+        id=chunk.id,
+        kind=chunk.kind,
+        groups=chunk.groups,
+        attempts=chunk.attempt,
+        error=chunk.last_error,
+        history=[
+            AttemptView(
+                outcome=attempt.outcome,
+                owner=attempt.owner,
+                error=attempt.error,
+                started_at=attempt.started_at,
+                ended_at=attempt.ended_at,
+            )
+            for attempt in attempts[-_ATTEMPTS_SHOWN:]
+        ],
     )
 
 
@@ -147,6 +178,25 @@ def set_view(row: CalibrationSet) -> CalibrationSetView:
         items=row.items,
         statistics=row.statistics,
         created_at=row.created_at,
+    )
+
+
+def worker_view(state: WorkerState) -> WorkerView:
+    """A worker, and what it is at."""
+    worker = state.worker
+    return WorkerView(
+        owner=worker.owner,
+        host=worker.host,
+        device_class=worker.device_class,
+        engine=worker.engine,
+        version=worker.version,
+        live=state.live,
+        draining=worker.draining,
+        quarantined_until=worker.quarantined_until,
+        chunk=state.chunk,
+        job=state.job,
+        started_at=worker.started_at,
+        seen_at=worker.seen_at,
     )
 
 

@@ -35,11 +35,14 @@ class Advance(Enum):
     FAILED = "the job has failed"
 
 
-def try_advance(database: Database, level_id: str) -> Advance:
-    """End a level whose chunks are all closed and make what follows; does nothing where there is nothing to do."""
+def try_advance(database: Database, level_id: str, *, waits: bool = True) -> Advance:
+    """End a level whose chunks are all closed and make what follows; does nothing where there is nothing to do.
+
+    ``waits=False`` leaves a level that another process is advancing; only those who will come again may do so.
+    """
     if database.transaction(has_open_chunk, level_id):
         return Advance.OPEN
-    return database.transaction(advance, level_id, database.chunk_seconds)
+    return database.transaction(advance, level_id, database.chunk_seconds, waits=waits)
 
 
 def has_open_chunk(session: Session, level_id: str) -> bool:
@@ -47,9 +50,11 @@ def has_open_chunk(session: Session, level_id: str) -> bool:
     return bool(session.scalar(select(exists().where(Chunk.level_id == level_id, Chunk.state.in_(OPEN)))))
 
 
-def advance(session: Session, level_id: str, chunk_seconds: float) -> Advance:
+def advance(session: Session, level_id: str, chunk_seconds: float, *, waits: bool = True) -> Advance:
     """The transaction of ``try_advance``: lock the level, look again, write everything or nothing."""
-    level = session.scalars(select(Level).where(Level.id == level_id).with_for_update(key_share=True)).first()
+    level = session.scalars(
+        select(Level).where(Level.id == level_id).with_for_update(key_share=True, skip_locked=not waits)
+    ).first()
     if level is None or level.state != "running":
         return Advance.LEFT
     # A statement of its own: its snapshot shows what was committed while this one waited for the lock.

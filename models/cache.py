@@ -25,6 +25,7 @@ class CachedEvaluation(Figures, Base):
 
 
 _COLUMNS = ", ".join(FIGURES)
+_ROWS_A_STATEMENT = 500
 
 _TAKE = text(f"""
     INSERT INTO evaluations (job_id, skip, depth, cached, {_COLUMNS})
@@ -52,9 +53,11 @@ def take_cached(session: Session, job_id: str, content_key: str, groups: Sequenc
     """Store for a job the groups that the cache holds whole, marked as cached; returns the other groups."""
     known = known_keys(session, content_key, [key for group in groups for key in group])
     whole = [group for group in groups if known.issuperset(group)]
-    if whole:
-        keys = [key for group in whole for key in group]
-        session.execute(_TAKE, {"job_id": job_id, "content_key": content_key, "keys": keys})
+    keys = [key for group in whole for key in group]
+    # Rows hold all answers: one statement for a whole level would run into its time limit.
+    for start in range(0, len(keys), _ROWS_A_STATEMENT):
+        some = keys[start : start + _ROWS_A_STATEMENT]
+        session.execute(_TAKE, {"job_id": job_id, "content_key": content_key, "keys": some})
     taken = set(whole)
     return [group for group in groups if group not in taken]
 

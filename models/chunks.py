@@ -64,7 +64,7 @@ class Chunk(Base):
     """Whether its error is one that no retry cures."""
     last_error: Mapped[str | None]
     last_owner: Mapped[str | None]
-    """Worker that crashed on it last."""
+    """Worker that failed on it last."""
     not_before: Mapped[datetime | None]
     dispatched_at: Mapped[datetime | None]
     dispatches: Mapped[int] = mapped_column(Integer, server_default=text("0"))

@@ -44,6 +44,16 @@ class Claim:
     calibration_set_id: str | None
 
 
+# Whoever failed on a chunk leaves it to others while there are any: the fault may be the worker's own.
+_OTHERS_FIRST = """
+    AND (c.last_owner IS DISTINCT FROM :owner OR NOT EXISTS (
+        SELECT FROM workers AS o
+        WHERE o.owner <> :owner AND NOT o.draining AND o.seen_at > clock_timestamp() - make_interval(secs => :lease)
+        AND (o.quarantined_until IS NULL OR o.quarantined_until <= clock_timestamp())
+        AND (j.device_class IS NULL OR o.device_class = j.device_class)
+        AND (j.engine IS NULL OR o.engine = j.engine)))
+"""
+
 CLAIMABLE = """
     c.state = 'pending' AND NOT c.permanent
     AND c.crash_count < :max_crashes AND c.error_count < :max_errors
@@ -66,6 +76,7 @@ def _take(which: str) -> TextClause:
             AND EXISTS (
                 SELECT FROM workers AS w WHERE w.owner = :owner AND w.boot_id = :boot_id AND NOT w.draining
                 AND (w.quarantined_until IS NULL OR w.quarantined_until <= clock_timestamp()))
+            {_OTHERS_FIRST}
             AND NOT EXISTS (SELECT FROM chunks AS mine WHERE mine.owner = :owner AND mine.state = 'running')
             {which}
             LIMIT 1 FOR NO KEY UPDATE OF c SKIP LOCKED

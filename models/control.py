@@ -96,7 +96,10 @@ def set_priority(session: Session, job_id: str, priority: int) -> Job:
 
 
 def delete_job(session: Session, job_id: str) -> None:
-    """Remove a job that has ended, with all that it stored; the cache keeps its figures. Raises Conflict, NotFound."""
+    """Remove a job that has ended, with all that it stored; the cache keeps its figures. Raises Conflict, NotFound.
+
+    This is one statement: ``removal.empty_job`` comes first where a job may be large.
+    """
     removed = session.execute(delete(Job).where(Job.id == job_id, Job.state.in_(ENDED)).returning(Job.id))
     if removed.first() is None:
         job = _job(session, job_id)

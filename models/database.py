@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
-from models.errors import Unavailable
+from models.errors import TooSlow, Unavailable
 from models.patience import connection_type, silence_from_now
 from models.settings import ServiceSettings
 
@@ -34,6 +34,10 @@ _CLASHES = {"40P01", "40001", LOCK_TIMEOUT}
 # The server stops, starts, has crashed, is only being read, or lacks connections, memory or disk.
 _SERVER_AWAY = {"57P01", "57P02", "57P03", "25006", "53000", "53100", "53200", "53300"}
 _TOO_SLOW = {"57014", "25P03"}
+
+
+class Busy(Unavailable):
+    """Other transactions were in the way all the time; the same call may be made again later."""
 
 
 class Database:
@@ -73,7 +77,10 @@ class Database:
         return self._make_engine("AUTOCOMMIT")
 
     def _make_engine(self, isolation_level: str) -> Engine:
-        engine = create_engine(self._url, isolation_level=isolation_level, **self._options)
+        # What statements carry (prompts, labels, hashes of tokens) is nothing for logs and error messages.
+        engine = create_engine(
+            self._url, isolation_level=isolation_level, hide_parameters=True, **self._options
+        )
         if self._silent_seconds is not None:
             patient = connection_type(self._silent_seconds)
             event.listen(engine, "do_connect", lambda _d, _r, args, kwargs: patient.connect(*args, **kwargs))
@@ -84,7 +91,7 @@ class Database:
 
         The whole of it runs again after a deadlock, a serialisation failure, a lock timeout, or a lost connection, so
         it must be safe to repeat even when an earlier commit went through unnoticed. Raises Unavailable when the
-        database stays away or takes too long.
+        database stays away or takes too long, and Busy when others hold what it needs.
         """
         with silence_from_now():
             return self._repeated(self.engine, work, *args, **kwargs)
@@ -114,7 +121,13 @@ class Database:
                 late = time.monotonic() >= deadline
                 if kind == "clash":
                     late = tries >= _MAX_CLASHES or (late and tries >= _MIN_CLASHES)
-                if kind == "slow" or late:
+                if kind == "slow":
+                    raise TooSlow(_reason(error)) from error
+                if late and kind == "clash":
+                    raise Busy(
+                        f"others are changing the same rows ({_first_line(error)}); try again shortly"
+                    ) from error
+                if late:
                     raise Unavailable(_reason(error)) from error
             time.sleep(_pause(tries))
 
@@ -179,9 +192,12 @@ def _kind(error: DBAPIError | PoolTimeout) -> str:
 
 
 def _reason(error: DBAPIError | PoolTimeout) -> str:
+    return f"the database does not answer ({_first_line(error)}); try again shortly"
+
+
+def _first_line(error: DBAPIError | PoolTimeout) -> str:
     cause = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
-    first = cause[0] if cause else type(error).__name__
-    return f"the database does not answer ({first}); try again shortly"
+    return cause[0] if cause else type(error).__name__
 
 
 def _pause(tries: int) -> float:

@@ -49,10 +49,12 @@ _DISPATCH = text(f"""
 def dispatch(session: Session, settings: ServiceSettings) -> list[Doorbell]:
     """Mark the chunks that get a message now, best first; publish after the commit, and ``undispatch`` what fails.
 
-    Only a few messages for each live worker are outstanding at any time, so that priority, pause and cancel, which
-    are decided when a chunk is claimed, take effect at once. Without a live worker there is nobody to call.
+    Only a few messages for each resting worker are outstanding at any time: priority, pause and cancel are decided when
+    a chunk is claimed, and a worker at work claims the next chunk by itself. Without a resting worker there is nobody
+    to call.
     """
-    live = live_workers(session, settings.lease_seconds)
+    busy = set(session.scalars(select(Chunk.owner).where(Chunk.state == "running")))
+    live = [worker for worker in live_workers(session, settings.lease_seconds) if worker.owner not in busy]
     limits = {
         "max_crashes": settings.max_crashes,
         "max_errors": settings.max_errors,

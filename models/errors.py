@@ -12,6 +12,7 @@ __all__ = [
     "NotFound",
     "OwnerBusy",
     "TargetChanged",
+    "TooSlow",
     "Unavailable",
     "Unfinished",
 ]
@@ -19,6 +20,10 @@ __all__ = [
 
 class Unavailable(SkipmapError):
     """The database cannot be reached in time; the same call may be made again later."""
+
+
+class TooSlow(Unavailable):
+    """A statement took longer than it may; the same call would do so again."""
 
 
 class LostLease(SkipmapError):

@@ -123,9 +123,3 @@ def scores_of(session: Session, job_id: str, measure: AcceptMeasure) -> dict[Ski
         select(EvaluationRow.skip_key, accept, EvaluationRow.metric).where(EvaluationRow.job_id == job_id)
     )
     return {skip_of(key): Score(a, m) for key, a, m in rows}
-
-
-def evaluations_of(session: Session, job_id: str) -> dict[SkipSet, Evaluation]:
-    """Everything evaluated for a job, prompt by prompt, as the library's records."""
-    rows = session.scalars(select(EvaluationRow).where(EvaluationRow.job_id == job_id))
-    return {evaluation.skip: evaluation for evaluation in (row.evaluation for row in rows)}

@@ -44,11 +44,20 @@ def take_key(session: Session, principal: str, key: str, request_hash: str, job_
         raise KeyInUse(
             f"a request with the idempotency key {key!r} is still at work; ask again shortly"
         ) from error
+    bound = job_of_key(session, principal, key, request_hash)
+    assert bound is not None, "the row is there, or this statement has just written it"
+    return bound
+
+
+def job_of_key(session: Session, principal: str, key: str, request_hash: str) -> str | None:
+    """Id of the job that a key is bound to; None for a new key. Raises KeyReused when it came with another request."""
     bound = session.execute(
         select(IdempotencyKey.request_hash, IdempotencyKey.job_id).where(
             IdempotencyKey.principal == principal, IdempotencyKey.key == key
         )
-    ).one()
+    ).first()
+    if bound is None:
+        return None
     if bound.request_hash != request_hash:
         raise KeyReused(f"the idempotency key {key!r} came with another request before; use a new key")
     return str(bound.job_id)

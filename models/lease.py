@@ -21,6 +21,8 @@ from models.levels import CUT_KINDS, SEARCH_KINDS
 from models.settings import ServiceSettings
 from skipmap.profiling.records import Evaluation
 
+_LONGEST_ERROR = 4000
+
 StopReason = Literal["cancel", "time", "pause", "drain"]
 
 
@@ -195,8 +197,8 @@ _RELEASE = ending("released", MINE, "state = 'pending', attempt = c.attempt - 1,
 _FAIL = ending(
     "error",
     MINE,
-    "state = 'pending', error_count = c.error_count + 1, permanent = :permanent, last_error = :error, "
-    f"dispatched_at = NULL, not_before = {BACKOFF.format(count='c.error_count')}",
+    "state = 'pending', error_count = c.error_count + 1, last_owner = c.owner, permanent = :permanent, "
+    f"last_error = :error, dispatched_at = NULL, not_before = {BACKOFF.format(count='c.error_count')}",
     error=":error",
 )
 _ABANDON = ending(
@@ -222,7 +224,9 @@ def fail(
     Raises LostLease.
     """
     values = {"backoff": settings.backoff_seconds, "backoff_cap": settings.backoff_cap_seconds}
-    end_claim(session, claim, "error", _FAIL, error=clean(error), permanent=permanent, **values)
+    end_claim(
+        session, claim, "error", _FAIL, error=clean(error)[:_LONGEST_ERROR], permanent=permanent, **values
+    )
 
 
 def stop(session: Session, claim: Claim, reason: StopReason) -> None:

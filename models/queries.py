@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from sqlalchemy import ColumnElement, and_, func, not_, select, text, tuple_
+from sqlalchemy import ColumnElement, Text, and_, any_, cast, func, literal, not_, select, text, tuple_
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session, defer
 
 from models.attempts import Attempt
@@ -14,15 +15,16 @@ from models.chunks import Chunk, skip_key
 from models.evaluations import EvaluationRow
 from models.jobs import Job, JobState
 from models.levels import Level
+from models.workers import live_kinds
+from skipmap.canonical import digest
 from skipmap.errors import NotFound
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.records import AcceptMeasure
-from skipmap.profiling.search import DENSE, Floors
+from skipmap.profiling.search import DENSE, SLACK, Floors
 from skipmap.profiling.search import floors as floors_below
 from skipmap.spec import SearchSpec
 
-SLACK = 1e-12
-"""What rounding may take off a figure that meets its floor."""
+_TAG_CHARACTERS = 12
 
 EvaluationSort = Literal["skip", "metric", "accept_length"]
 
@@ -45,11 +47,65 @@ def find_job(session: Session, job_id: str) -> JobView:
 
 
 def job_revision(session: Session, job_id: str) -> int:
-    """Number of the job's last event, which changes whenever anything visible does; raises NotFound."""
+    """Number of the job's last event; raises NotFound."""
     revision = session.scalar(select(Job.last_event).where(Job.id == job_id))
     if revision is None:
         raise NotFound(f"no job {job_id!r}")
     return revision
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What one small read tells of a job. ``tag`` is another one whenever anything else that is shown has changed.
+
+    ``waiting_for``: what keeps a running job from being taken up, in plain words; None when nothing does.
+    """
+
+    state: JobState
+    tag: str
+    waiting_for: str | None
+
+
+# Few chunks run at a time, and a job may have very many: they are read by the index on those that run.
+_GLANCE = text("""
+    WITH running AS MATERIALIZED (SELECT id, job_id, claim_token FROM chunks WHERE state = 'running')
+    SELECT j.state, j.last_event, j.device_class, j.engine, (
+        SELECT string_agg(CAST(c.claim_token AS text), ' ' ORDER BY c.id) FROM running AS c WHERE c.job_id = j.id
+    ) AS claims
+    FROM jobs AS j WHERE j.id = :job_id
+""")
+
+
+def glance(session: Session, job_id: str, within_seconds: float) -> Glance:
+    """Look at a job; workers are live that gave a sign of life within so many seconds. Raises NotFound.
+
+    The tag holds the number of the last event, and a digest of what comes and goes without one: claims and workers.
+    """
+    row = session.execute(_GLANCE, {"job_id": job_id}).first()
+    if row is None:
+        raise NotFound(f"no job {job_id!r}")
+    waiting = None
+    if row.state == "running" and row.claims is None:
+        waiting = _waiting_for(live_kinds(session, within_seconds), row.device_class, row.engine)
+    passing = [part for part in (row.claims, waiting) if part is not None]
+    tag = "-".join([str(row.last_event), *(digest(part)[:_TAG_CHARACTERS] for part in passing)])
+    return Glance(row.state, tag, waiting)
+
+
+def _waiting_for(kinds: set[tuple[str, str]], device_class: str | None, engine: str | None) -> str | None:
+    """What is missing for a job of this device class and engine among live workers of these."""
+    needs = (("of device class", device_class), ("with engine version", engine))
+    fitting = [
+        kind for kind in kinds if all(need in (None, has) for (_, need), has in zip(needs, kind, strict=True))
+    ]
+    if fitting:
+        return None
+    if not kinds:
+        return "no live worker"
+    has = [{kind[0] for kind in kinds}, {kind[1] for kind in kinds}]
+    missing = [need for need, there in zip(needs, has, strict=True) if need[1] not in {None, *there}]
+    # Each may be there by itself, and no worker has both.
+    return "no live worker " + " and ".join(f"{words} {value}" for words, value in missing or needs)
 
 
 @dataclass(frozen=True)
@@ -127,6 +183,13 @@ def accept_column(measure: AcceptMeasure) -> ColumnElement[float]:
     return column.expression
 
 
+def meets(floors: Floors, measure: AcceptMeasure) -> ColumnElement[bool]:
+    """Condition for the rows that meet both floors, as ``Floors.admits`` tells it of a score."""
+    return and_(
+        accept_column(measure) >= floors.accept - SLACK, EvaluationRow.metric >= floors.metric - SLACK
+    )
+
+
 def list_evaluations(
     session: Session,
     job_id: str,
@@ -153,10 +216,8 @@ def list_evaluations(
     if depth is not None:
         query = query.where(EvaluationRow.depth == depth)
     if feasible is not None and floors is not None:
-        admitted = and_(
-            accept_column(measure) >= floors.accept - SLACK, EvaluationRow.metric >= floors.metric - SLACK
-        )
-        query = query.where(admitted if feasible else not_(admitted))
+        met = meets(floors, measure)
+        query = query.where(met if feasible else not_(met))
     if after is not None:
         place, last = tuple_(*columns), tuple_(*after)
         query = query.where(place < last if descending else place > last)
@@ -165,6 +226,16 @@ def list_evaluations(
     return session.scalars(
         query.order_by(*(column.desc() if descending else column.asc() for column in columns))
     ).all()
+
+
+def prompt_texts(session: Session, job_id: str, keys: Sequence[str]) -> dict[str, str]:
+    """Per-prompt records of the configurations with these keys, as JSON text."""
+    rows = session.execute(
+        select(EvaluationRow.skip_key, cast(EvaluationRow.prompts, Text).label("prompts")).where(
+            EvaluationRow.job_id == job_id, EvaluationRow.skip_key == any_(literal(keys, ARRAY(Text)))
+        )
+    )
+    return {row.skip_key: row.prompts for row in rows}
 
 
 def place_of(row: EvaluationRow, sort: EvaluationSort) -> list[Any]:
@@ -204,11 +275,14 @@ def chunk_totals(session: Session) -> dict[str, int]:
     }
 
 
-def attempts_of(session: Session, chunk_id: str) -> Sequence[Attempt]:
-    """What became of every claim of a chunk, oldest first."""
-    return session.scalars(
-        select(Attempt).where(Attempt.chunk_id == chunk_id).order_by(Attempt.ended_at)
-    ).all()
+def attempts_of(session: Session, chunk_ids: Sequence[str]) -> dict[str, list[Attempt]]:
+    """What became of every claim of several chunks, oldest first."""
+    found: dict[str, list[Attempt]] = {chunk_id: [] for chunk_id in chunk_ids}
+    for attempt in session.scalars(
+        select(Attempt).where(Attempt.chunk_id.in_(chunk_ids)).order_by(Attempt.ended_at)
+    ):
+        found[attempt.chunk_id].append(attempt)
+    return found
 
 
 def _order(sort: EvaluationSort) -> tuple[ColumnElement[Any], ...]:

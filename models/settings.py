@@ -55,7 +55,7 @@ class ServiceSettings(BaseSettings):
     redispatch_seconds: float = Field(default=60, gt=0)
     """A message older than this is taken for lost."""
     dispatch_per_worker: int = Field(default=3, ge=1, le=100)
-    """Messages kept outstanding for each live worker."""
+    """Messages kept outstanding for each resting worker."""
 
     quarantine_crashes: int = Field(default=5, ge=1)
     """Crashes in a row, on different chunks, before a worker is set aside."""

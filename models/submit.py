@@ -29,13 +29,15 @@ def submit(
     calibration_set_id: str | None = None,
     principal: str = "",
     idempotency_key: str | None = None,
+    request_hash: str | None = None,
 ) -> tuple[Job, bool]:
     """Store a job, ready to be claimed; returns it and whether it is new.
 
     ``job_id``: a fresh id (``new_id``), made before the transaction, so that a repeated one finds its job. An
     idempotency key of the same principal leads a repeated request to the first job; requests with one key that come
-    at once wait for each other. Raises KeyReused when the key came with another request, KeyInUse when the first one
-    is at work for long, NotFound for an unknown calibration set, and InvalidInput.
+    at once wait for each other. ``request_hash`` tells requests apart, by default by what is stored; give that of the
+    request itself where the spec was completed from elsewhere. Raises KeyReused when the key came with another
+    request, KeyInUse when the first one is at work for long, NotFound for an unknown calibration set, and InvalidInput.
     """
     if not 0 <= priority <= 9:
         raise InvalidInput("priority", f"{priority} given; allowed are 0 to 9, 9 first")
@@ -46,8 +48,8 @@ def submit(
     if calibration_set_id is not None and session.get(CalibrationSet, calibration_set_id) is None:
         raise NotFound(f"no calibration set {calibration_set_id!r}")
     if idempotency_key is not None:
-        request = {"spec": document, "priority": priority, "calibration_set": calibration_set_id}
-        job_id = take_key(session, principal, idempotency_key, digest(request), job_id)
+        stored = {"spec": document, "priority": priority, "calibration_set": calibration_set_id}
+        job_id = take_key(session, principal, idempotency_key, request_hash or digest(stored), job_id)
     added = session.execute(
         insert(Job)
         .values(

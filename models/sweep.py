@@ -28,6 +28,7 @@ from models.levels import CUT_KINDS, Level
 from models.poison import dead_letter, split_poison
 from models.progress import refresh_progress
 from models.settings import ServiceSettings
+from skipmap.errors import SkipmapError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,23 +57,38 @@ def sweep(
     ``ring=False``: choose no messages, as while there is no broker to publish them.
     """
 
-    def led(step: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        def work(session: Session) -> T | None:
-            done = step(session, *args, **kwargs) if lead(session) else None
+    def led(step: Callable[Concatenate[Session, P], int], *args: P.args, **kwargs: P.kwargs) -> int:
+        def work(session: Session) -> int:
+            done = step(session, *args, **kwargs) if lead(session) else 0
             reach("sweep.step")
             return done
 
-        return database.transaction(work)
+        return _on_its_own(step.__name__, lambda: database.transaction(work)) or 0
 
     expired = led(expire_leases, settings, connected_at)
     split = led(split_poison, settings)
     failed = led(dead_letter, settings)
     led(cut_over_time)
-    settled = (led(settle_pausing) or 0) + (led(settle_cancelling, settings) or 0)
-    advanced = advance_orphans(database)
+    settled = led(settle_pausing) + led(settle_cancelling, settings)
+    advanced = _on_its_own("advance_orphans", lambda: advance_orphans(database)) or {}
     led(refresh_progress)
-    doorbells = led(dispatch, settings) if ring else None
-    return Sweep(expired or 0, split or 0, failed or 0, settled, advanced, doorbells or [])
+
+    def messages(session: Session) -> list[Doorbell]:
+        chosen = dispatch(session, settings) if lead(session) else []
+        reach("sweep.step")
+        return chosen
+
+    doorbells = (_on_its_own("dispatch", lambda: database.transaction(messages)) if ring else None) or []
+    return Sweep(expired, split, failed, settled, advanced, doorbells)
+
+
+def _on_its_own(name: str, step: Callable[[], T]) -> T | None:
+    """What a step gives, None if it fails: trouble with one job must not keep the others from their turn."""
+    try:
+        return step()
+    except (SkipmapError, DBAPIError, ValueError, LookupError):
+        _log.exception("%s failed in this sweep", name)
+        return None
 
 
 def lead(session: Session) -> bool:
@@ -157,13 +173,13 @@ def cut_over_time(session: Session) -> int:
 def advance_orphans(database: Database) -> dict[str, Advance]:
     """Advance levels that nobody has: their last finisher died, or their chunks were closed by a sweep.
 
-    A level that cannot be advanced is logged and does not hold up the others.
+    A level that cannot be advanced is logged and does not hold up the others; one that is being advanced is left.
     """
     done = {}
     for level_id in database.transaction(_orphans):
         try:
-            done[level_id] = try_advance(database, level_id)
-        except DBAPIError:
+            done[level_id] = try_advance(database, level_id, waits=False)
+        except (DBAPIError, SkipmapError):
             _log.exception("level %s cannot be advanced", level_id)
     return done
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import false, func, or_, select, text, update
+from sqlalchemy import Select, and_, delete, exists, false, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from models.base import Base, Created, Id, interval
+from models.chunks import Chunk
+from skipmap.errors import NotFound
 
 
 class Worker(Base):
@@ -48,8 +51,17 @@ class Slot:
     version: str
 
 
+OWNER_PATTERN = "[A-Za-z0-9_.:-][A-Za-z0-9_.:/-]{0,299}"
+"""What an ``owner`` looks like: its host, a slash, and a GPU's UUID or a CPU place."""
+
 _now = func.clock_timestamp()
 _LATELY_SECONDS = 60
+_LIVE = """(
+    workers.seen_at > clock_timestamp() - make_interval(secs => :within) AND NOT workers.draining
+    AND (workers.quarantined_until IS NULL OR workers.quarantined_until <= clock_timestamp())
+)"""
+# Asked for with every poll of a job that waits.
+_KINDS = text(f"SELECT DISTINCT device_class, engine FROM workers WHERE {_LIVE}")
 
 
 def register(session: Session, slot: Slot) -> None:
@@ -109,13 +121,56 @@ def fitting_workers(session: Session, device_class: str | None, engine: str | No
 
 def live_workers(session: Session, within_seconds: float) -> Sequence[Worker]:
     """Workers that may claim and gave a sign of life lately."""
-    since = _now - interval(within_seconds)
-    return session.scalars(
-        select(Worker)
-        .where(
-            Worker.seen_at > since,
-            Worker.draining.is_(False),
-            or_(Worker.quarantined_until.is_(None), Worker.quarantined_until <= _now),
-        )
-        .order_by(Worker.owner)
-    ).all()
+    query = select(Worker).where(text(_LIVE)).order_by(Worker.owner)
+    return session.scalars(query, {"within": within_seconds}).all()
+
+
+def live_kinds(session: Session, within_seconds: float) -> set[tuple[str, str]]:
+    """Device class and engine of ``live_workers``."""
+    return {(row.device_class, row.engine) for row in session.execute(_KINDS, {"within": within_seconds})}
+
+
+@dataclass(frozen=True)
+class WorkerState:
+    """A worker as others see it. ``live``: it may claim, and gave a sign of life lately; ``chunk``: what it is at."""
+
+    worker: Worker
+    live: bool
+    chunk: str | None
+    job: str | None
+
+
+def list_workers(
+    session: Session, within_seconds: float, *, limit: int, after: str | None = None
+) -> list[WorkerState]:
+    """A page of all workers by name, those long gone among them; ``after``: the last one of the page before."""
+    query = _states().order_by(Worker.owner).limit(limit)
+    query = query if after is None else query.where(Worker.owner > after)
+    return [WorkerState(*row) for row in session.execute(query, {"within": within_seconds})]
+
+
+def find_worker(session: Session, owner: str, within_seconds: float) -> WorkerState:
+    """One worker; raises NotFound."""
+    query = _states().where(Worker.owner == owner).execution_options(populate_existing=True)
+    row = session.execute(query, {"within": within_seconds}).first()
+    if row is None:
+        raise NotFound(f"no worker {owner!r}")
+    return WorkerState(*row)
+
+
+def forget_workers(session: Session, seconds: float) -> int:
+    """Remove workers that gave no sign of life for so long and hold nothing; returns how many."""
+    holds = exists().where(Chunk.owner == Worker.owner, Chunk.state == text("'running'"))
+    removed = session.execute(
+        delete(Worker).where(Worker.seen_at < _now - interval(seconds), ~holds).returning(Worker.owner)
+    )
+    return len(removed.all())
+
+
+def _states() -> Select[Worker, Any, str, str]:
+    at = and_(Chunk.owner == Worker.owner, Chunk.state == text("'running'"))
+    return (
+        select(Worker, text(f"{_LIVE} AS live"), Chunk.id, Chunk.job_id)
+        .select_from(Worker)
+        .outerjoin(Chunk, at)
+    )

@@ -11,7 +11,7 @@ from skipmap.settings import get_settings as get_library_settings
 from workers.boot import run_worker
 from workers.engine import Engine
 from workers.settings import read_worker_settings
-from workers.slot import PlaceLock, find_place
+from workers.slot import places, take_place
 
 
 def main() -> int:
@@ -19,7 +19,6 @@ def main() -> int:
     try:
         settings, options = get_settings(), read_worker_settings()
         library = get_library_settings()
-        place = find_place(options)
 
         def make_engine() -> Engine:
             # Only the child loads torch.
@@ -31,7 +30,8 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         # A hub id must not be taken for a folder that happens to lie where the worker was started.
         os.chdir(folder)
-        lock = PlaceLock(folder, place.owner)
+        place, lock = take_place(places(options), folder)
+        place.enter()
         return run_worker(settings, place, lock, make_engine)
     except SkipmapError as error:
         print(f"skipmap worker: {error}", file=sys.stderr)

@@ -63,6 +63,8 @@ def make_app(settings: ServiceSettings) -> Celery:
             "socket_keepalive": True,
             "health_check_interval": 10,
             "retry_on_timeout": True,
+            # Of a connection to publish over; a consumer's tries are counted above.
+            "max_retries": 0,
             "global_keyprefix": "skipmap:",
         },
         task_create_missing_queues=False,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +14,7 @@ import structlog
 from celery import Celery, signals
 from celery.platforms import SecurityWarning
 
+from models.base import is_id
 from models.database import Database
 from models.errors import Unavailable
 from models.logs import set_up_logging
@@ -23,7 +26,7 @@ from workers.engine import Engine
 from workers.slot import Place, PlaceLock
 from workers.transport import RING
 
-_CHUNKS_A_CHILD = 500
+_START_PAUSE_SECONDS = 5.0
 
 _log = structlog.get_logger(__name__)
 
@@ -44,16 +47,24 @@ def run_worker(
 
     def ring(version: Any = None, chunk_id: Any = None, *_: Any, **__: Any) -> None:
         # Whoever can write to the broker can ring, and no more: what is done is decided from the database.
-        known = version == MESSAGE_VERSION and isinstance(chunk_id, str) and len(chunk_id) <= 64
+        known = version == MESSAGE_VERSION and isinstance(chunk_id, str) and is_id(chunk_id)
         children[0].work(chunk_id if known else None)
 
     app.task(ring, name=RING)
 
     def start_child(**_: Any) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        child = Child(settings, place, lock, make_engine())
-        child.start()
-        children.append(child)
+        # Celery would log an error and go on with a child that can do nothing.
+        while not children:
+            try:
+                child = Child(settings, place, lock, make_engine())
+                child.start()
+                children.append(child)
+            except Exception:
+                _log.exception("this worker cannot start yet", next_try_seconds=_START_PAUSE_SECONDS)
+                time.sleep(_START_PAUSE_SECONDS)
+            if lock.is_draining and not children:
+                os._exit(1)
 
     def set_up(**_: Any) -> None:
         set_up_logging(settings.log_format)
@@ -80,7 +91,6 @@ def _serve(app: Celery, place: Place, lock: PlaceLock) -> int:
         *("--quiet", "worker", "--pool", "prefork", "--concurrency", "1"),
         *("--queues", f"{ANY_QUEUE},{queue_of(place.device_class)}"),
         *("--hostname", place.owner.replace("/", ".") + "@%h"),
-        *("--max-tasks-per-child", str(_CHUNKS_A_CHILD)),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         *("--loglevel", "INFO"),
     ]

@@ -18,7 +18,7 @@ from models.database import Database
 from models.errors import OwnerBusy, Unavailable
 from models.failpoints import reach
 from models.settings import ServiceSettings
-from models.workers import Slot, register
+from models.workers import Slot, register, seen
 from skipmap import __version__
 from workers.chunk import Broken, Workbench
 from workers.engine import Engine
@@ -59,6 +59,8 @@ class Child:
         done = 0
         while not self._pulse.is_draining:
             claimed = self._claim(hint)
+            if claimed is None and not done and self._may_claim():
+                claimed = self._claim(hint)
             hint = None
             if claimed is None:
                 break
@@ -67,11 +69,20 @@ class Child:
                 self._bench.work_on(claimed)
             except Unavailable:
                 break
-            except Broken:
-                _log.exception("the device is lost, so this process ends")
+            except Exception as error:
+                # A claim that cannot be ended is taken back from the next process of this place.
+                _log.critical("this process cannot go on and ends", exc_info=not isinstance(error, Broken))
                 os.kill(os.getpid(), signal.SIGKILL)
             done += 1
         return done
+
+    def _may_claim(self) -> bool:
+        """Wait for the end of a quarantine, so that messages go to those who can answer them; False when draining."""
+        while not self._pulse.is_draining:
+            if self._bench.persist(seen, self._slot):
+                return True
+            time.sleep(self._settings.watch_seconds)
+        return False
 
     def _claim(self, hint: str | None) -> Claim | None:
         token = uuid4()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import structlog
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from models.advance import try_advance
@@ -15,19 +17,19 @@ from models.calibration_sets import set_file
 from models.chunks import Keys, run_of, skip_of
 from models.claim import Claim
 from models.database import Database
-from models.errors import LostLease, Unavailable
+from models.errors import LostLease, TooSlow, Unavailable
 from models.failpoints import reach
 from models.finish import finish
 from models.jobs import Facts
 from models.lease import Beat, fail, flush, pin_target, stop, store_finding
 from models.levels import SEARCH_KINDS
-from models.parts import parts_of
+from models.parts import read_parts
 from models.settings import ServiceSettings
-from skipmap.errors import InvalidInput
+from skipmap.errors import InvalidInput, ModelFailure
 from skipmap.profiling.search import DENSE
 from skipmap.skipset import SkipSet
 from skipmap.spec import JobSpec
-from workers.engine import Engine, OpenJob, Parts
+from workers.engine import Engine, OpenJob
 from workers.pulse import Pulse, Stopped
 
 P = ParamSpec("P")
@@ -49,13 +51,19 @@ class Workbench:
         self.database, self.settings, self.engine, self.pulse = database, settings, engine, pulse
 
     def persist(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a transaction, however long the database is away; raises Unavailable only when draining."""
+        """Run a transaction, however long the database is away.
+
+        Raises Unavailable when draining without a database, and ModelFailure for what takes too long every time.
+        """
         while True:
             try:
                 return self.database.transaction(work, *args, **kwargs)
+            except TooSlow as error:
+                raise ModelFailure(f"storing or reading took too long: {error}") from error
             except Unavailable:
                 if self.pulse.is_draining:
                     raise
+                self.pulse.wait()
                 time.sleep(_AWAY_SECONDS)
 
     def work_on(self, claim: Claim) -> None:
@@ -77,11 +85,12 @@ class Workbench:
         except Unavailable:
             raise
         except Exception as error:
+            if self.engine.is_broken(error):
+                # The claim goes down with the process, which counts as this worker's crash.
+                raise Broken(str(error)) from error
             permanent = isinstance(error, InvalidInput)
             log.exception("chunk failed", permanent=permanent)
             self._fail(claim, error, permanent)
-            if self.engine.is_broken(error):
-                raise Broken(str(error)) from error
         else:
             if self._finish(claim):
                 log.info("chunk done", seconds=round(time.monotonic() - began, 3))
@@ -89,9 +98,8 @@ class Workbench:
                 log.warning("chunk lost to another worker")
 
     def _evaluate(self, claim: Claim) -> None:
-        uploaded = None
-        if claim.calibration_set_id is not None:
-            uploaded = self.persist(set_file, claim.calibration_set_id)
+        set_id = claim.calibration_set_id
+        uploaded = None if set_id is None else partial(self.persist, set_file, set_id)
         spec = JobSpec.parse(dict(claim.spec))
         opened = self.engine.open(claim.job_id, spec, uploaded, self.pulse.tick)
         facts = self.persist(pin_target, claim, opened.facts)
@@ -124,7 +132,7 @@ class Workbench:
         if claim.kind == "held_out":
             points = [SkipSet.of(blocks) for blocks in claim.plan["points"]]
             return opened.held_out(points, *run_of(keys[0]))
-        parts = Parts(**self.persist(parts_of, claim.job_id))
+        parts = read_parts(self.persist, claim.job_id)
         return opened.cost(parts) if claim.kind == "cost" else opened.result(parts)
 
     def _finish(self, claim: Claim) -> bool:
@@ -150,7 +158,7 @@ class Workbench:
 
     def _fail(self, claim: Claim, error: Exception, permanent: bool) -> None:
         try:
-            self.persist(fail, self.settings, claim, f"{type(error).__name__}: {error}", permanent=permanent)
+            self.persist(fail, self.settings, claim, _described(error), permanent=permanent)
         except LostLease:
             return
 
@@ -160,3 +168,9 @@ class Workbench:
         except Unavailable:
             # A reconciler advances what its last finisher could not.
             return
+
+
+def _described(error: Exception) -> str:
+    """An error for the job's page; a database's without statement and values, which may be prompts."""
+    text = str(error.orig if isinstance(error, DBAPIError) else error)
+    return f"{type(error).__name__}: {text}"

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from models.calibration_sets import SetFile
 from models.jobs import Facts
+from models.parts import Parts
 from skipmap.profiling.records import Evaluation
 from skipmap.skipset import SkipSet
 from skipmap.spec import JobSpec
 
 Tick = Callable[[], None]
 """Called after every forward; raises to stop the work there."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a job has stored so far, for the kinds of work that need all of it.
-
-    ``seconds``: spent evaluating; ``cost``: payload of the cost level; ``held_out``: payloads by run of prompts;
-    ``timings``: seconds of the later steps, for the record.
-    """
-
-    rows: dict[SkipSet, Evaluation]
-    seconds: float
-    cost: Mapping[str, Any] | None = None
-    held_out: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
 
 
 class OpenJob(Protocol):
@@ -48,7 +33,7 @@ class OpenJob(Protocol):
         """Answer held-out prompts ``start`` to before ``stop`` with dense and each point."""
 
     def result(self, parts: Parts) -> dict[str, Any]:
-        """The result document, under ``document``."""
+        """The result document, under ``document``; per-prompt rows of sparse configurations stay where they are."""
 
 
 class Engine(Protocol):
@@ -62,7 +47,7 @@ class Engine(Protocol):
     def device_class(self) -> str:
         """Kind of device that it runs on."""
 
-    def open(self, job_id: str, spec: JobSpec, uploaded: SetFile | None, tick: Tick) -> OpenJob:
+    def open(self, job_id: str, spec: JobSpec, uploaded: Callable[[], SetFile] | None, tick: Tick) -> OpenJob:
         """Load what a job needs; ``tick`` is called from then on. Raises as the library does."""
 
     def is_broken(self, error: BaseException) -> bool:

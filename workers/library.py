@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ import torch
 from models.calibration_sets import SetFile
 from models.chunks import run_of
 from models.jobs import Facts
+from models.parts import Parts
 from skipmap.calibration.prepare import CalibrationData
+from skipmap.errors import InvalidInput, ModelFailure
 from skipmap.profiling.check import check_job
 from skipmap.profiling.cost import CostModel, measure, measured_ratios, step_shape
 from skipmap.profiling.evaluate import answer, evaluate
@@ -27,14 +29,13 @@ from skipmap.profiling.held_out import (
 )
 from skipmap.profiling.host import this_host
 from skipmap.profiling.job import ENGINE_VERSION, Job, describe_data, describe_draft, describe_target, job_on
-from skipmap.profiling.pareto import Score
 from skipmap.profiling.records import Evaluation
 from skipmap.profiling.result import build_result
 from skipmap.profiling.search import DENSE, Outcome, check_bounds, next_work
 from skipmap.skipset import SkipSet
 from skipmap.spec import JobSpec, TargetSpec
 from skipmap.target.loaded import LoadedTarget, load_target
-from workers.engine import Parts, Tick
+from workers.engine import Tick
 
 
 class LibraryEngine:
@@ -49,7 +50,9 @@ class LibraryEngine:
         self._targets: OrderedDict[TargetSpec, LoadedTarget] = OrderedDict()
         self._job: tuple[str, LibraryJob] | None = None
 
-    def open(self, job_id: str, spec: JobSpec, uploaded: SetFile | None, tick: Tick) -> LibraryJob:
+    def open(
+        self, job_id: str, spec: JobSpec, uploaded: Callable[[], SetFile] | None, tick: Tick
+    ) -> LibraryJob:
         """See ``Engine.open``; the job of the last chunk stays open."""
         if self._job is None or self._job[0] != job_id:
             self._job = None
@@ -62,8 +65,9 @@ class LibraryEngine:
             given = job.spec.model_copy(
                 update={"calibration": job.spec.calibration.model_copy(update=source)}
             )
-            self._job = job_id, LibraryJob(replace(job, spec=given))
+            self._job = job_id, LibraryJob(replace(job, spec=given), tick)
         opened = self._job[1]
+        opened.tick = tick
         opened.job.subject.target.hook = lambda progress: tick()
         return opened
 
@@ -81,17 +85,21 @@ class LibraryEngine:
                 self._targets.popitem(last=False)
                 if self.device_class == "cuda":
                     torch.cuda.empty_cache()
-            device = self.device_class if spec.device == "auto" else spec.device
-            loaded = load_target(spec.id, spec.revision, spec.dtype, device)
+            try:
+                # The worker's own place is the only device that it may use, whatever number the spec gives.
+                loaded = load_target(spec.id, spec.revision, spec.dtype, self.device_class)
+            except InvalidInput as error:
+                # Files and folders are a matter of this worker; another one may load the target.
+                raise ModelFailure(str(error)) from error
             self._targets[spec] = loaded
         self._targets.move_to_end(spec)
         return loaded
 
-    def _with_file(self, spec: JobSpec, uploaded: SetFile | None) -> JobSpec:
+    def _with_file(self, spec: JobSpec, uploaded: Callable[[], SetFile] | None) -> JobSpec:
         """The spec with its uploaded calibration set as a file of this host."""
         if uploaded is None:
             return spec
-        source = {"source": str(uploaded.write(self._files))}
+        source = {"source": str(uploaded().write(self._files))}
         calibration = spec.calibration.model_copy(update=source)
         return spec.model_copy(update={"calibration": calibration})
 
@@ -101,6 +109,7 @@ class LibraryJob:
     """A job with its target loaded."""
 
     job: Job
+    tick: Tick
     _warm: bool = False
 
     @property
@@ -129,7 +138,7 @@ class LibraryJob:
         """See ``OpenJob.cost``."""
         job, target = self.job, self.job.subject.target
         findings = self._findings(parts)
-        prompt, tree_size = step_shape(job.subject, job.data.calibration, parts.rows[DENSE])
+        prompt, tree_size = step_shape(job.subject, job.data.calibration, parts.dense)
         model = measure(target, tree_size, prompt)
         points = findings.choose(model)
         ratios = measured_ratios(target, tree_size, prompt, points) if points else {}
@@ -159,24 +168,22 @@ class LibraryJob:
             if points:
                 findings.note_held_out(*confirm(self.job, _joined(parts)))
         findings.timings.update(parts.timings)
-        return {"document": build_result(findings)}
+        return {"document": build_result(findings, per_prompt=False, tick=self.tick)}
 
     def _findings(self, parts: Parts) -> Findings:
         job, search = self.job, self.job.spec.search
-        scores = {
-            skip: Score(row.accept(search.accept_measure), row.metric) for skip, row in parts.rows.items()
-        }
         baseline = job.subject.metric.baseline(job.data.calibration)
         outcome = next_work(
             search,
             job.subject.target.num_layers,
-            scores,
-            no_signal=parts.rows[DENSE].metric <= baseline,
+            parts.scores(search.accept_measure),
+            no_signal=parts.dense.metric <= baseline,
             seconds_spent=parts.seconds,
         )
         if not isinstance(outcome, Outcome):
             raise RuntimeError(f"the search has not ended: level {outcome.level} lacks configurations")
-        return of_search(job, parts.rows, outcome, baseline, parts.seconds)
+        self.tick()
+        return of_search(job, parts.evaluated, outcome, baseline, parts.seconds)
 
 
 def _joined(parts: Parts) -> Answers:

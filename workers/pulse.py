@@ -7,14 +7,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import structlog
 
 from models.claim import Claim
 from models.database import Database
 from models.errors import LostLease, Unavailable
-from models.lease import Beat, StopReason, heartbeat, look
+from models.lease import Beat, StopReason, heartbeat, look, release
 from models.settings import ServiceSettings
 from models.workers import Slot, seen
 from workers.slot import PlaceLock
@@ -60,6 +60,7 @@ class Pulse:
         self._claim: Claim | None = None
         self._stop: Stopped | None = None
         self._limit = settings.stall_seconds
+        self._loading = False
         self._moved_at = self._beaten_at = time.monotonic()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
@@ -85,15 +86,21 @@ class Pulse:
         with self._guard:
             self._claim, self._stop, self._limit = claim, None, self._settings.load_seconds
             self._moved_at = self._beaten_at = now
+            self._loading = True
         try:
             yield
         finally:
             with self._guard:
                 self._claim = None
 
+    def wait(self) -> None:
+        """The work waits for the database, which is no sign of a hung device."""
+        self._moved_at = time.monotonic()
+
     def tick(self) -> None:
         """A forward has finished; raises Stopped when the chunk is to be left."""
         self._moved_at = time.monotonic()
+        self._loading = False
         self._limit = self._settings.stall_seconds
         if self._stop is not None:
             raise self._stop
@@ -116,8 +123,8 @@ class Pulse:
                 else:
                     self._watch(claim)
             except Unavailable:
-                # While the database is away nobody can take the chunk over either.
-                continue
+                # While the database is away nobody can take the chunk over, and work that waits for it does not hang.
+                self._moved_at = time.monotonic()
             except Exception:
                 _log.exception("beat failed")
 
@@ -137,6 +144,9 @@ class Pulse:
             self._die()
             return
         if self._lock.is_draining:
+            if self._loading:
+                self._give_up_loading(claim)
+                return
             self._note(claim, Stopped("drain"))
         try:
             if now - self._beaten_at >= self._settings.heartbeat_seconds:
@@ -144,12 +154,19 @@ class Pulse:
                 beat = self._database.transaction(heartbeat, self._settings, claim)
                 self._beaten_at = now
             else:
-                beat = self._database.transaction(look, claim)
+                beat = self._database.read(look, claim)
         except LostLease:
             self._note(claim, Stopped(None))
             return
         if beat.stop is not None:
             self._note(claim, Stopped(beat.stop))
+
+    def _give_up_loading(self, claim: Claim) -> None:
+        """Loading cannot be interrupted, and may take longer than a draining worker is left: end with the process."""
+        with suppress(LostLease, Unavailable):
+            self._database.transaction(release, claim)
+        _log.info("draining while a target loads, so this process ends")
+        self._die()
 
     def _note(self, claim: Claim, stop: Stopped) -> None:
         with self._guard:

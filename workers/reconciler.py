@@ -99,25 +99,22 @@ class Reconciler:
             try:
                 self.tick()
             except Unavailable as error:
-                if self._connected_at is not None:
-                    _log.warning("the database does not answer", error=str(error))
-                self._connected_at = None
-                # Being cut off is no reason to be restarted.
-                self._alive.touch()
+                _log.warning("the database does not answer", error=str(error))
             except Exception:
                 _log.exception("sweep failed")
+            # Being cut off is no reason to be restarted.
+            self._alive.touch()
             self.stop.wait(self._settings.sweep_seconds)
         self._alive.unlink(missing_ok=True)
 
     def tick(self) -> Sweep:
         """One sweep; raises Unavailable."""
-        if self._connected_at is None:
-            self._connected_at = self._database.connected_at()
+        now = self._answering()
         reachable, is_new = self._broker.look()
         if is_new:
             # Its data are gone, or it is the first time: nothing that was sent before counts any more.
             self._database.transaction(undispatch, None)
-        done = sweep(self._database, self._settings, self._connected_at, ring=reachable)
+        done = sweep(self._database, self._settings, now, ring=reachable)
         reach("reconciler.before_publish")
         unsent = self._broker.publish(done.doorbells)
         reach("reconciler.after_publish")
@@ -125,6 +122,16 @@ class Reconciler:
             self._database.transaction(undispatch, unsent)
         self._note(done)
         return done
+
+    def _answering(self) -> datetime:
+        """Since when the database has answered; raises Unavailable, and then counts anew."""
+        try:
+            now = self._database.connected_at()
+        except Unavailable:
+            self._connected_at = None
+            raise
+        self._connected_at = self._connected_at or now
+        return self._connected_at
 
     def _note(self, done: Sweep) -> None:
         if done.expired or done.split or done.failed:
@@ -134,11 +141,10 @@ class Reconciler:
         now = time.monotonic()
         if now - self._noted >= _NOTE_SECONDS:
             self._database.transaction(note_sweep, self._name)
-            self._alive.touch()
             self._noted = now
         if now - self._forgot >= _FORGET_SECONDS:
-            self._database.transaction(forget_old, self._settings)
             self._forgot = now
+            forget_old(self._database, self._settings)
 
 
 def main() -> int:

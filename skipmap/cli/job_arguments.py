@@ -77,8 +77,8 @@ def _server_options() -> argparse.ArgumentParser:
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="file with a token, if SKIPMAP_TOKEN is not set (default: admin-token in SKIPMAP_HOME, for a service "
-        "of this machine)",
+        help="file with a token (default: SKIPMAP_TOKEN, else admin-token in SKIPMAP_HOME for a service of this "
+        "machine)",
     )
     server.add_argument(
         "--insecure", action="store_true", help="send the token over plain http to another machine too"

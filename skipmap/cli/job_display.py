@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from skipmap.cli.job_text import best_text, level_title, pace_text, state_line
+from skipmap.cli.job_text import best_text, level_title, pace_text, state_line, waiting_text
 from skipmap.client.documents import ENDED, JobView
 from skipmap.client.watch import Away
 
@@ -78,7 +78,8 @@ class _LiveTable:
             )
         yield levels
         running = job.state == "running"
-        line = "  ".join(part for part in (job.state, pace_text(job.progress) if running else "") if part)
+        pace = pace_text(job.progress) if running else ""
+        line = "  ".join(part for part in (job.state, pace, waiting_text(job)) if part)
         if job.state in ENDED:
             yield Text(line)
         else:

@@ -40,6 +40,11 @@ def pace_text(progress: Progress) -> str:
     return ", ".join(parts)
 
 
+def waiting_text(job: JobView) -> str:
+    """What a job waits for; empty when it does not."""
+    return f"waiting: {job.waiting_for}" if job.waiting_for else ""
+
+
 def done_text(job: JobSummary) -> str:
     """Where a job stands, as in ``level 2: 12/66, 4 feasible``; empty before its first level."""
     level = job.level
@@ -52,7 +57,8 @@ def done_text(job: JobSummary) -> str:
 def state_line(job: JobView) -> str:
     """One line for logs."""
     is_running = job.state == "running"
-    parts = [job.state, done_text(job), pace_text(job.progress) if is_running else "", best_text(job.best)]
+    pace = pace_text(job.progress) if is_running else ""
+    parts = [job.state, done_text(job), pace, waiting_text(job), best_text(job.best)]
     return "  ".join(part for part in parts if part)
 
 

@@ -9,7 +9,15 @@ from typing import Any
 from rich.table import Table
 
 from skipmap.cli.console import AnswerConsole
-from skipmap.cli.job_text import best_text, clock, level_title, moment, pace_text, skip_text
+from skipmap.cli.job_text import (
+    best_text,
+    clock,
+    level_title,
+    moment,
+    pace_text,
+    skip_text,
+    waiting_text,
+)
 from skipmap.cli.service import connect, print_json
 from skipmap.client.documents import JobView
 
@@ -63,7 +71,7 @@ def _levels(job: JobView) -> Table:
 
 def _rest(job: JobView) -> Iterator[str]:
     pace = pace_text(job.progress) if job.state == "running" else ""
-    yield from (line for line in (pace, best_text(job.best)) if line)
+    yield from (line for line in (pace, waiting_text(job), best_text(job.best)) if line)
     if job.chunks:
         yield "chunks: " + ", ".join(f"{count} {state}" for state, count in sorted(job.chunks.items()))
     if job.outcome:
@@ -74,6 +82,9 @@ def _rest(job: JobView) -> Iterator[str]:
         sets = " ".join("{" + key + "}" for group in chunk.groups for key in group)
         tries = f"{chunk.attempts} attempt{'s' * (chunk.attempts != 1)}"
         yield f"set aside after {tries}: {chunk.kind} {sets}: {chunk.error or 'its workers died'}"
+        for attempt in chunk.history:
+            why = f": {attempt.error}" if attempt.error else ""
+            yield f"  {moment(attempt.ended_at)} {attempt.owner} {attempt.outcome}{why}"
     hidden = len(job.failed_chunks) - _ERRORS_SHOWN
     if hidden > 0:
         yield f"... and {hidden} more (see --json)"

@@ -22,7 +22,6 @@ from pydantic import BaseModel
 
 from skipmap.client.connection import API, RETRY_SECONDS, Call, Connection, retry_after
 from skipmap.client.documents import (
-    ENDED,
     CalibrationSetView,
     EntryView,
     EvaluationView,
@@ -33,7 +32,7 @@ from skipmap.client.documents import (
     Page,
     Ready,
 )
-from skipmap.client.events import JobEvent, stream_events
+from skipmap.client.events import EventStream, JobEvent
 from skipmap.client.paths import Order, Sort, evaluation_params, flag, job_path, set_path
 from skipmap.client.problems import read
 from skipmap.client.server import Server, find_server
@@ -202,25 +201,26 @@ class Client(AbstractContextManager["Client"]):
         """
         failures = 0
         while True:
+            stream, seen = self.stream_events(job_id, last_event_id, retry=True), last_event_id
             try:
-                for event in self.stream_events(job_id, last_event_id, retry=True):
+                for event in stream:
                     failures, last_event_id = 0, event.id
                     yield event
             except ModelFailure:
                 failures += 1
                 if failures == _STREAM_FAILURES:
                     raise
-            else:
-                # The service ends the stream of an ended job after its last event.
-                if self.job(job_id).state in ENDED:
-                    return
-            self._pause(_STREAM_PAUSE_SECONDS)
+            # A stream may end for many reasons; only the service knows whether that was all.
+            if stream.complete:
+                return
+            if last_event_id == seen:
+                self._pause(_STREAM_PAUSE_SECONDS)
 
     def stream_events(
         self, job_id: str, last_event_id: int | None = None, *, retry: bool = False
-    ) -> Iterator[JobEvent]:
+    ) -> EventStream:
         """Events over one connection, until the service or the network ends it."""
-        return stream_events(self._connection, job_path(job_id, "/events"), last_event_id, retry=retry)
+        return EventStream(self._connection, job_path(job_id, "/events"), last_event_id, retry=retry)
 
     def upload_set(self, source: Path | bytes, name: str | None = None) -> CalibrationSetView:
         """Upload calibration prompts: JSONL, or CSV in the layout of MMLU; equal bytes are one set.

@@ -8,14 +8,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from skipmap.client.bases import Answer, Request
 from skipmap.spec import DomainSpec, DraftSpec, JobSpec, TargetSpec
 
 JobState = Literal["running", "pausing", "paused", "cancelling", "cancelled", "succeeded", "failed"]
 LevelKind = Literal["dense", "single", "level", "cost", "held_out", "result"]
 LevelState = Literal["running", "done", "failed", "cancelled"]
-Scope = Literal["jobs:read", "jobs:write", "maps:read", "maps:publish", "nodes:report", "admin"]
 
 ENDED: tuple[JobState, ...] = ("cancelled", "succeeded", "failed")
 SET_SOURCE = "set:"
@@ -25,15 +25,7 @@ Item = TypeVar("Item")
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
 
 
-class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class Problem(_Answer):
+class Problem(Answer):
     """RFC 9457 problem details. ``type``: stable address of the kind of problem; ``field``: the input at fault."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -49,7 +41,7 @@ class Problem(_Answer):
     request_id: str | None = None
 
 
-class Page(_Answer, Generic[Item]):
+class Page(Answer, Generic[Item]):
     """One page. ``next_cursor``: give it as ``cursor`` to get the page after; None on the last one."""
 
     items: list[Item]
@@ -68,13 +60,13 @@ class JobRequest(JobSpec):
         return JobSpec.model_validate(self.model_dump(exclude={"priority"}))
 
 
-class PriorityChange(_Request):
+class PriorityChange(Request):
     """A new priority of a job that has not ended."""
 
     priority: int = Field(ge=0, le=9)
 
 
-class BestPoint(_Answer):
+class BestPoint(Answer):
     """Cheapest feasible configuration so far."""
 
     skip: list[int]
@@ -82,7 +74,7 @@ class BestPoint(_Answer):
     metric: float
 
 
-class LevelView(_Answer):
+class LevelView(Answer):
     """A step of a job. ``done`` of ``total``: configurations, or runs of held-out prompts."""
 
     idx: int
@@ -96,7 +88,7 @@ class LevelView(_Answer):
     finished_at: datetime | None
 
 
-class Progress(_Answer):
+class Progress(Answer):
     """How far a job is, over all levels that are known so far.
 
     ``rate``: units a second over the running level's last evaluations; ``eta_seconds``: (likely, pessimistic) seconds
@@ -109,7 +101,7 @@ class Progress(_Answer):
     eta_seconds: tuple[float, float] | None
 
 
-class JobSummary(_Answer):
+class JobSummary(Answer):
     """A job as lists show it."""
 
     id: str
@@ -130,7 +122,17 @@ class JobSummary(_Answer):
     finished_at: datetime | None
 
 
-class FailedChunk(_Answer):
+class AttemptView(Answer):
+    """What became of one try of a chunk. ``owner``: the worker that had it."""
+
+    outcome: str
+    owner: str
+    error: str | None
+    started_at: datetime
+    ended_at: datetime
+
+
+class FailedChunk(Answer):
     """Work that was set aside."""
 
     id: str
@@ -138,6 +140,8 @@ class FailedChunk(_Answer):
     groups: list[list[str]]
     attempts: int
     error: str | None
+    history: list[AttemptView] = Field(default=[])
+    """The last attempts, oldest first."""
 
 
 class JobView(JobSummary):
@@ -149,12 +153,14 @@ class JobView(JobSummary):
     levels: list[LevelView]
     chunks: dict[str, int]
     """Chunks by state."""
+    waiting_for: str | None = None
+    """What keeps a running job from being taken up, in plain words; None when nothing does."""
     failed_chunks: list[FailedChunk]
     outcome: dict[str, Any] | None
     """Pool, number of feasible sets, budget and why the search ended; once it has."""
 
 
-class EvaluationView(_Answer):
+class EvaluationView(Answer):
     """One configuration's figures."""
 
     skip: list[int]
@@ -173,7 +179,7 @@ class EvaluationView(_Answer):
     per_prompt: list[dict[str, Any]] | None = None
 
 
-class CalibrationSetView(_Answer):
+class CalibrationSetView(Answer):
     """An uploaded calibration set."""
 
     id: str
@@ -185,7 +191,7 @@ class CalibrationSetView(_Answer):
     created_at: datetime
 
 
-class ItemPreview(_Answer):
+class ItemPreview(Answer):
     """One item of a calibration set."""
 
     id: str
@@ -194,7 +200,7 @@ class ItemPreview(_Answer):
     category: str | None = None
 
 
-class EntryView(_Answer):
+class EntryView(Answer):
     """A target, a draft or a domain that can be profiled. ``definition``: fields of the spec's section."""
 
     name: str
@@ -206,88 +212,52 @@ class EntryView(_Answer):
     created_at: datetime | None = None
 
 
-class TargetRequest(_Request):
+class TargetRequest(Request):
     """A target under a short name."""
 
     name: Name
     definition: TargetSpec
 
 
-class DraftRequest(_Request):
+class DraftRequest(Request):
     """A draft method with parameters under a short name."""
 
     name: Name
     definition: DraftSpec
 
 
-class DomainRequest(_Request):
+class DomainRequest(Request):
     """A kind of traffic under a name; ``definition.name`` must be that name."""
 
     name: Name
     definition: DomainSpec
 
 
-class TokenRequest(_Request):
-    """A new token for a user."""
+class WorkerView(Answer):
+    """A place that works, or has worked. ``live``: it may claim, and gave a sign of life lately."""
 
-    name: str = Field(min_length=1, max_length=100)
-    scopes: list[Scope] = Field(min_length=1)
-    user_id: str | None = None
-    """Whose; None: the caller's own."""
-    expires_in_seconds: float | None = Field(default=None, gt=0, le=10 * 365 * 86400)
-
-
-class TokenView(_Answer):
-    """A token without its secret."""
-
-    id: str
-    user_id: str
-    name: str
-    prefix: str
-    scopes: list[str]
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used_at: datetime | None
+    owner: str
+    host: str
+    device_class: str
+    engine: str
+    version: str
+    live: bool
+    draining: bool
+    quarantined_until: datetime | None
+    chunk: str | None
+    """What it is at, and of which job."""
+    job: str | None
+    started_at: datetime
+    seen_at: datetime
 
 
-class NewToken(TokenView):
-    """A token just made; ``secret`` is shown this once."""
-
-    secret: str
-
-
-class UserRequest(_Request):
-    """A new user."""
-
-    name: str = Field(min_length=1, max_length=100)
-
-
-class UserView(_Answer):
-    """Somebody who holds tokens."""
-
-    id: str
-    name: str
-    created_at: datetime
-    disabled_at: datetime | None
-
-
-class Me(_Answer):
-    """Who the caller is, and what the token allows."""
-
-    user_id: str
-    user_name: str
-    token_id: str
-    scopes: list[Scope]
-
-
-class Alive(_Answer):
+class Alive(Answer):
     """The process answers."""
 
     status: Literal["alive"]
 
 
-class Ready(_Answer):
+class Ready(Answer):
     """What the service can reach. ``workers``: live ones by device class."""
 
     status: Literal["ready", "degraded", "unavailable"]

@@ -22,24 +22,33 @@ class JobEvent:
     data: dict[str, Any]
 
 
-def stream_events(
-    connection: Connection, path: str, last_event_id: int | None = None, *, retry: bool = True
-) -> Iterator[JobEvent]:
-    """Events after the last one seen, over one connection; ends when the server ends it.
+class EventStream:
+    """Events after the last one seen, over one connection; ends when the server or the network ends it.
 
-    Raises ModelFailure when the connection breaks or something else comes.
+    ``complete``: the server has said that the job has ended and nothing comes after the last event seen. Iterating
+    raises ModelFailure when the connection breaks or something else comes.
     """
-    headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
-    if last_event_id is not None:
-        headers["Last-Event-ID"] = str(last_event_id)
-    call = Call("GET", path, headers=headers)
-    with connection.stream(call, silence_seconds=STREAM_SILENCE_SECONDS, retry=retry) as response:
-        if response.status_code == 204:
-            # The job has ended, and its last event was seen before.
-            return
-        for event in httpx2.EventSource(response):
-            if event.data:
-                yield _read(event)
+
+    def __init__(
+        self, connection: Connection, path: str, last_event_id: int | None = None, *, retry: bool = True
+    ) -> None:
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if last_event_id is not None:
+            headers["Last-Event-ID"] = str(last_event_id)
+        self._connection, self._retry = connection, retry
+        self._call = Call("GET", path, headers=headers)
+        self.complete = False
+
+    def __iter__(self) -> Iterator[JobEvent]:
+        with self._connection.stream(
+            self._call, silence_seconds=STREAM_SILENCE_SECONDS, retry=self._retry
+        ) as response:
+            if response.status_code == 204:
+                self.complete = True
+                return
+            for event in httpx2.EventSource(response):
+                if event.data:
+                    yield _read(event)
 
 
 def _read(event: httpx2.ServerSentEvent) -> JobEvent:

@@ -50,7 +50,7 @@ class Server:
 def find_server(url: str | None = None, token_file: Path | None = None, *, insecure: bool = False) -> Server:
     """The service to talk to, by options, environment and defaults, in this order.
 
-    The token is SKIPMAP_TOKEN's, else that of ``token_file``, else the one that a service of this machine keeps under
+    The token is that of ``token_file``, else SKIPMAP_TOKEN's, else the one that a service of this machine keeps under
     SKIPMAP_HOME, which only a loopback address gets. ``insecure`` allows a token over plain HTTP to other machines.
     Raises InvalidInput for an address or token that cannot be used, NotFound for a missing token file.
     """
@@ -81,13 +81,13 @@ def _address(url: str, name: str) -> SplitResult:
 
 
 def _token(settings: ClientSettings, token_file: Path | None, server: Server) -> str | None:
-    if settings.token is not None:
-        return _checked(settings.token.get_secret_value(), "SKIPMAP_TOKEN")
     if token_file is not None:
         token = _read(token_file)
         if token is None:
             raise NotFound(f"--token-file: no file {str(token_file)!r}")
         return _checked(token, "--token-file")
+    if settings.token is not None:
+        return _checked(settings.token.get_secret_value(), "SKIPMAP_TOKEN")
     path = get_settings().home / ADMIN_TOKEN_FILE
     token = _read(path) if server.is_local else None
     return None if token is None else _checked(token, str(path))

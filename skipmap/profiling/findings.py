@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from skipmap.profiling.cost import CostModel
+from skipmap.profiling.evaluated import Evaluated
 from skipmap.profiling.held_out import HeldOutPoint, nothing_measured
 from skipmap.profiling.job import Job
-from skipmap.profiling.pareto import Score
 from skipmap.profiling.records import Evaluation
 from skipmap.profiling.search import DENSE, Outcome
 from skipmap.profiling.select import Selection, select
@@ -20,7 +20,7 @@ class Findings:
     """Everything a finished job found; ``profiling.result`` turns it into the result document."""
 
     job: Job
-    rows: dict[SkipSet, Evaluation]
+    rows: Evaluated
     outcome: Outcome
     baseline: float
     no_signal: bool
@@ -41,7 +41,7 @@ class Findings:
     def choose(self, cost: CostModel) -> list[SkipSet]:
         """Select operating points by cost; returns those for the held-out check."""
         spec = self.job.spec.search
-        feasible = {s: Score(self.rows[s].accept_length, self.rows[s].metric) for s in self.outcome.feasible}
+        feasible = {skip: self.rows.scores[skip] for skip in self.outcome.feasible}
         self.cost = cost
         self.selection = select(feasible, cost.ratio)
         self.selected = self.selection.points[spec.select] or DENSE
@@ -74,18 +74,16 @@ class Findings:
         return [skip for skip in dict.fromkeys([self.selected, *named, *front]) if skip != DENSE]
 
 
-def of_search(
-    job: Job, rows: dict[SkipSet, Evaluation], outcome: Outcome, baseline: float, seconds: float
-) -> Findings:
+def of_search(job: Job, rows: Evaluated, outcome: Outcome, baseline: float, seconds: float) -> Findings:
     """What the search alone found. ``baseline``: metric of a trivial answer; ``seconds``: spent evaluating."""
-    no_signal = rows[DENSE].metric <= baseline
+    no_signal = rows.dense.metric <= baseline
     findings = Findings(job, rows, outcome, baseline, no_signal, timings={"evaluation_seconds": seconds})
     findings.notes.extend(_notes(findings))
     return findings
 
 
 def _notes(findings: Findings) -> list[str]:
-    dense, spec = findings.rows[DENSE], findings.job.spec.search
+    dense, spec = findings.rows.dense, findings.job.spec.search
     metric = findings.job.subject.metric.name
     notes = []
     if findings.no_signal:

@@ -28,9 +28,14 @@ class Score:
 
 def pareto_front(scores: Mapping[Key, Score]) -> list[Key]:
     """Keys that no other key dominates, in the given order; equal scores stay together."""
-    return [
-        key for key, score in scores.items() if not any(other.dominates(score) for other in scores.values())
-    ]
+    front: set[Key] = set()
+    last = None
+    # From the largest A down: what comes later is on the front if its M is larger than any before.
+    for key in sorted(scores, key=lambda key: (-scores[key].accept, -scores[key].metric)):
+        if last is None or scores[key].metric > last.metric or scores[key] == last:
+            front.add(key)
+            last = scores[key]
+    return [key for key in scores if key in front]
 
 
 def dominance_ranks(scores: Mapping[Key, Score]) -> dict[Key, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -43,11 +43,10 @@ class PromptRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for documents."""
-        plain = asdict(self)
         timed = ("seconds", "draft_seconds", "verify_seconds")
         return {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in plain.items()
+            for name, value in vars(self).items()
             if name not in timed or value is not None
         }
 

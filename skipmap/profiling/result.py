@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 
 from skipmap import __version__
-from skipmap.canonical import digest
+from skipmap.canonical import canonical_json
 from skipmap.profiling.documents import SCHEMA
 from skipmap.profiling.evaluate import evaluator_for
 from skipmap.profiling.findings import Findings
@@ -23,10 +24,22 @@ _TIMED = {"cost", "operating_points", "selected", "reason", "held_out", "timings
 """Parts that are timings, or are chosen by measured cost, or name the machine: no part of ``search_digest``."""
 
 
-def build_result(findings: Findings) -> dict[str, Any]:
-    """The complete document with per-prompt rows."""
+def _idle() -> None:
+    pass
+
+
+def build_result(
+    findings: Findings, *, per_prompt: bool = True, tick: Callable[[], None] = _idle
+) -> dict[str, Any]:
+    """The complete document. Its digest covers the per-prompt rows of all evaluations in any case.
+
+    ``per_prompt=False`` leaves them out of ``evaluations``, so that those of a large job are never in memory together.
+    ``tick``: called before each evaluation; what it raises ends the work.
+    """
     job, outcome = findings.job, findings.outcome
     points = findings.selection.points
+    feasible = frozenset(outcome.feasible)
+    evaluations: list[dict[str, Any]] = []
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "spec": job.spec.model_dump(mode="json"),
@@ -37,13 +50,9 @@ def build_result(findings: Findings) -> dict[str, Any]:
         "batch_plan": _batch_plan(findings),
         "baseline": findings.baseline,
         "no_signal": findings.no_signal,
-        "dense": _row(findings, findings.rows[DENSE]),
+        "dense": _row(findings, findings.rows.dense, True),
         "pool": list(outcome.pool),
-        "evaluations": [
-            _row(findings, findings.rows[s])
-            for s in sorted(findings.rows, key=lambda s: (len(s), s))
-            if s != DENSE
-        ],
+        "evaluations": evaluations,
         "front": [s.to_list() for s in findings.selection.front],
         "operating_points": {
             name: None if (skip := points.get(name)) is None else skip.to_list()
@@ -62,15 +71,24 @@ def build_result(findings: Findings) -> dict[str, Any]:
         "versions": versions(),
         "timings": findings.timings,
     }
-    document["search_digest"] = search_digest(document)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for evaluation in findings.rows.sparse:
+            tick()
+            row = _row(findings, evaluation, evaluation.skip in feasible)
+            evaluations.append(row if per_prompt else _without(row, "per_prompt"))
+            yield row
+
+    document["search_digest"] = search_digest(document, rows())
     return document
 
 
-def search_digest(document: Mapping[str, Any]) -> str:
+def search_digest(document: Mapping[str, Any], evaluations: Iterable[Mapping[str, Any]] | None = None) -> str:
     """Sha256 over what the search found, independent of timings, dates, hosts and ids.
 
     Measured cost decides ``cost_ratio`` and the operating points, so those are left out with the timings; what they
-    are chosen from (evaluations, pool, front) is in.
+    are chosen from (evaluations, pool, front) is in. ``evaluations``: the rows of that name, taken one by one, where
+    the document does not hold them.
     """
     kept = {key: value for key, value in document.items() if key not in _TIMED | {"search_digest"}}
     spec = {key: value for key, value in document["spec"].items() if key not in ("name", "labels", "target")}
@@ -80,31 +98,50 @@ def search_digest(document: Mapping[str, Any]) -> str:
     kept["spec"] = spec
     kept["draft"] = {**document["draft"], "params": _without(document["draft"]["params"], "corpus")}
     kept["target"] = _without(document["target"], "id", "revision", "device")
-    for name in ("dense", "evaluations"):
-        kept[name] = _untimed(document[name])
-    return digest(kept)
+    kept["dense"] = _untimed(document["dense"])
+    rows = document["evaluations"] if evaluations is None else evaluations
+    found = hashlib.sha256()
+    for piece in _canonical_pieces(kept, {"evaluations": map(_untimed, rows)}):
+        found.update(piece.encode())
+    return found.hexdigest()
+
+
+def _canonical_pieces(values: Mapping[str, Any], lists: Mapping[str, Iterable[Any]]) -> Iterator[str]:
+    """The canonical text of an object piece by piece; ``lists`` take the place of its values of their names."""
+    opening = "{"
+    for name in sorted(values):
+        yield f"{opening}{canonical_json(name)}:"
+        opening = ","
+        if name not in lists:
+            yield canonical_json(values[name])
+            continue
+        yield "["
+        for number, item in enumerate(lists[name]):
+            yield "," * (number > 0) + canonical_json(item)
+        yield "]"
+    yield "}"
 
 
 def _without(section: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {key: value for key, value in section.items() if key not in names}
 
 
-def _untimed(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        # How far a batch was split for lack of memory is the host's doing, too, and changes no figure.
-        dropped = ("cost_ratio", "seconds", "batch_split")
-        return {key: _untimed(inner) for key, inner in value.items() if key not in dropped}
-    return [_untimed(inner) for inner in value] if isinstance(value, list) else value
+def _untimed(row: Mapping[str, Any]) -> dict[str, Any]:
+    # How far a batch was split for lack of memory is the host's doing, too, and changes no figure.
+    kept = _without(row, "cost_ratio", "seconds", "batch_split")
+    if "per_prompt" in kept:
+        kept["per_prompt"] = [_without(prompt, "seconds") for prompt in kept["per_prompt"]]
+    return kept
 
 
-def _row(findings: Findings, evaluation: Evaluation) -> dict[str, Any]:
+def _row(findings: Findings, evaluation: Evaluation, feasible: bool) -> dict[str, Any]:
     skip = evaluation.skip
     return {
         "skip": skip.to_list(),
         "level": len(skip),
         **evaluation.figures(),
         "cost_ratio": findings.cost.ratio(skip) if findings.cost else None,
-        "feasible": skip == DENSE or skip in findings.outcome.feasible,
+        "feasible": feasible,
         "per_prompt": [prompt.to_json() for prompt in evaluation.prompts],
     }
 

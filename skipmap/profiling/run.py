@@ -8,6 +8,7 @@ from pathlib import Path
 from skipmap.profiling import held_out
 from skipmap.profiling.cost import CostModel, measure, measured_ratios, step_shape
 from skipmap.profiling.evaluate import evaluate
+from skipmap.profiling.evaluated import Evaluated
 from skipmap.profiling.findings import Findings, of_search
 from skipmap.profiling.host import this_host
 from skipmap.profiling.job import Job
@@ -67,7 +68,7 @@ def _search(job: Job, folder: RunFolder, listener: Listener) -> Findings:
         if step.kind == "dense":
             no_signal = rows[DENSE].metric <= baseline
             check_dense_steps(rows[DENSE].steps)
-    findings = of_search(job, rows, step, baseline, seconds)
+    findings = of_search(job, Evaluated.of(rows), step, baseline, seconds)
     for note in findings.notes:
         listener(Note(note))
     return findings
@@ -101,7 +102,7 @@ def _measure_and_check(findings: Findings, folder: RunFolder, listener: Listener
     said = len(findings.notes)
     began = time.perf_counter()
     listener(Phase("measuring the cost of verification steps"))
-    points = findings.choose(_cost(job, folder, findings.rows[DENSE]))
+    points = findings.choose(_cost(job, folder, findings.rows.dense))
     if points:
         findings.note_finalists(_finalists(findings, folder, points))
     findings.timings["cost_seconds"] = time.perf_counter() - began
@@ -132,7 +133,7 @@ def _cost(job: Job, folder: RunFolder, dense: Evaluation) -> CostModel:
 def _finalists(findings: Findings, folder: RunFolder, points: list[SkipSet]) -> dict[str, float]:
     """The points' own measured ratios, which a fit over a few sizes may hide."""
     job = findings.job
-    prompt, tree_size = step_shape(job.subject, job.data.calibration, findings.rows[DENSE])
+    prompt, tree_size = step_shape(job.subject, job.data.calibration, findings.rows.dense)
     what = {"points": [s.to_list() for s in points], "host": this_host(job.subject.target.device)}
     stored = folder.load_document("finalists", what)
     if stored is None:

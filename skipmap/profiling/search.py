@@ -18,10 +18,10 @@ from skipmap.skipset import SkipSet
 from skipmap.spec import SearchSpec
 
 DENSE = SkipSet()
-# A floor met exactly must not fail on the last bit of a product.
-_SLACK = 1e-12
+SLACK = 1e-12
+"""What rounding may take off a figure that meets its floor."""
 
-LARGEST_LEVEL = 1_000_000
+LARGEST_LEVEL = 100_000
 
 WorkKind = Literal["dense", "single", "level"]
 Group = tuple[SkipSet, ...]
@@ -80,11 +80,11 @@ class Floors:
 
     def admits_accept(self, score: Score) -> bool:
         """Whether the accept floor is met."""
-        return score.accept >= self.accept - _SLACK
+        return score.accept >= self.accept - SLACK
 
     def admits_metric(self, score: Score) -> bool:
         """Whether the metric floor is met."""
-        return score.metric >= self.metric - _SLACK
+        return score.metric >= self.metric - SLACK
 
     def admits(self, score: Score) -> bool:
         """The strict test: both floors are met."""

@@ -15,6 +15,7 @@ from api.routes import GuardedFlask
 from models.accounts import SCOPES, disable_user, revoke_token
 
 _MISSING = "01900000-0000-7000-8000-000000000000"
+_PARTS = {"id": _MISSING, "name": "nothing", "owner": "nobody/cpu-0"}
 _OPEN = {"/healthz", "/readyz", "/metrics", "/api/v1/openapi.json", "/api/v1/docs"}
 
 
@@ -23,7 +24,7 @@ def _addresses(app: Flask) -> list[tuple[str, str, str]]:
     return [
         (
             method,
-            re.sub(r"<id:\w+>", _MISSING, re.sub(r"<name:\w+>", "nothing", rule.rule)),
+            re.sub(r"<(\w+):\w+>", lambda part: _PARTS[part[1]], rule.rule),
             app.view_functions[rule.endpoint].access,
         )
         for rule in app.url_map.iter_rules()

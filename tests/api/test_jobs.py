@@ -4,6 +4,11 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import text
+
+from api import app as app_module
+from models.lease import fail, release
+from models.poison import dead_letter
 
 
 def test_a_job_is_accepted_and_shown(caller, make_spec):
@@ -11,7 +16,7 @@ def test_a_job_is_accepted_and_shown(caller, make_spec):
     assert made.status_code == 202
     job = made.get_json()
     assert made.headers["Location"] == f"/api/v1/jobs/{job['id']}"
-    assert made.headers["ETag"] == 'W/"1"'
+    assert made.headers["ETag"].startswith('W/"1-')
     assert (job["state"], job["priority"], job["name"]) == ("running", 7, "first")
     assert job["created_by"] == caller.user_id
     # Presets are filled in, so that a later change of theirs changes no job.
@@ -100,6 +105,31 @@ def test_a_key_leads_to_the_first_job(caller, make_spec):
     assert post(make_spec(), key="").get_json()["field"] == "Idempotency-Key"
 
 
+def test_a_key_leads_to_the_first_job_whatever_became_of_the_names_in_it(caller, make_spec, bench):
+    def define(**params):
+        caller.delete("/drafts/short")
+        definition = {"method": "prompt_lookup", "params": params}
+        assert caller.post("/drafts", json={"name": "short", "definition": definition}).status_code == 201
+
+    def post(**more):
+        spec = make_spec(draft={"method": "short"}, **more)
+        return caller.post("/jobs", json=spec, headers={"Idempotency-Key": "k"})
+
+    define(num_tokens=2)
+    first = post()
+    assert first.status_code == 202
+    define(num_tokens=3)
+    again = post()
+    caller.delete("/drafts/short")
+    gone = post()
+    for answer in (again, gone):
+        assert (answer.status_code, answer.get_json()["id"]) == (200, first.get_json()["id"])
+        assert answer.get_json()["spec"]["draft"]["params"]["num_tokens"] == 2
+    # Another body is another request, also where it comes to the same spec.
+    assert post(search={"eps": 0.05}).get_json()["type"].endswith("key-reused")
+    assert bench.sql("SELECT count(*) FROM jobs") == [1]
+
+
 def test_twenty_requests_with_one_key_make_one_job(make_app, make_caller, make_spec, bench):
     caller = make_caller("jobs:write", app=make_app(api_pool_size=20))
 
@@ -126,6 +156,78 @@ def test_polls_are_answered_by_one_column(caller, bench, make_spec):
     assert changed.status_code == 200
     assert changed.headers["ETag"] != tag
     assert changed.headers["Cache-Control"] == "private, no-cache"
+
+
+def test_a_poll_shows_what_comes_and_goes_without_an_event(caller, bench, make_spec):
+    path = f"/jobs/{caller.post('/jobs', json=make_spec()).get_json()['id']}"
+    seen = [caller.get(path)]
+
+    def look():
+        """The job, which must have changed since the last look, and no more by itself."""
+        tag = seen[-1].headers["ETag"]
+        seen.append(caller.get(path, headers={"If-None-Match": tag}))
+        assert seen[-1].status_code == 200
+        assert caller.get(path, headers={"If-None-Match": seen[-1].headers["ETag"]}).status_code == 304
+        return seen[-1].get_json()
+
+    events = bench.sql("SELECT count(*) FROM events")
+    assert seen[0].get_json()["waiting_for"] == "no live worker"
+    slot = bench.slot()
+    assert look()["waiting_for"] is None
+    claimed = bench.must_claim(slot)
+    assert look()["chunks"] == {"running": 1}
+    bench.database.transaction(release, claimed)
+    assert look()["chunks"] == {"pending": 1}
+    bench.must_claim(slot)
+    look()
+    bench.sql("UPDATE chunks SET claim_token = gen_random_uuid()")
+    look()
+    assert bench.sql("SELECT count(*) FROM events") == events
+
+
+def test_an_ended_job_is_not_asked_for_again(caller, bench, make_spec):
+    job_id = caller.post("/jobs", json=make_spec()).get_json()["id"]
+    bench.work_off()
+    whole = caller.get(f"/jobs/{job_id}")
+    assert whole.headers["ETag"] == f'W/"{bench.job(job_id).last_event}"'
+    unchanged = caller.get(f"/jobs/{job_id}", headers={"If-None-Match": whole.headers["ETag"]})
+    assert [answer.status_code for answer in (whole, unchanged)] == [200, 304]
+    assert not any("Retry-After" in answer.headers for answer in (whole, unchanged))
+
+
+def test_work_that_was_set_aside_comes_with_its_attempts(caller, bench, make_spec):
+    job_id = caller.post("/jobs", json=make_spec()).get_json()["id"]
+    for owner, error in (("a/cpu-0", "out of memory"), ("b/cpu-0", "no such file")):
+        claimed = bench.must_claim(bench.slot(owner))
+        permanent = owner == "b/cpu-0"
+        bench.database.transaction(fail, bench.settings, claimed, error, permanent=permanent)
+        bench.sql("UPDATE chunks SET not_before = NULL")
+    bench.database.transaction(dead_letter, bench.settings)
+    (failed,) = caller.get(f"/jobs/{job_id}").get_json()["failed_chunks"]
+    assert (failed["attempts"], failed["error"]) == (2, "no such file")
+    assert [(one["outcome"], one["owner"], one["error"]) for one in failed["history"]] == [
+        ("error", "a/cpu-0", "out of memory"),
+        ("error", "b/cpu-0", "no such file"),
+    ]
+    assert failed["history"][0]["started_at"] < failed["history"][0]["ended_at"]
+
+
+def test_a_row_that_others_hold_is_told_from_a_database_that_is_away(
+    make_app, make_caller, bench, make_spec, monkeypatch
+):
+    monkeypatch.setattr(app_module, "_LOCK_SECONDS", 0.02)
+    caller = make_caller("jobs:write", "jobs:read", app=make_app())
+    job_id = caller.post("/jobs", json=make_spec()).get_json()["id"]
+
+    def hold(session):
+        session.execute(text("SELECT FROM jobs FOR UPDATE"))
+        return caller.post(f"/jobs/{job_id}/pause")
+
+    answer = bench.database.transaction(hold)
+    assert (answer.status_code, answer.get_json()["type"]) == (503, "urn:skipmap:problem:unavailable")
+    assert "others are changing the same thing" in answer.get_json()["detail"]
+    assert int(answer.headers["Retry-After"]) > 0
+    assert caller.post(f"/jobs/{job_id}/pause").status_code == 202
 
 
 def test_a_job_is_shown_while_it_is_worked_on(caller, bench, make_spec):

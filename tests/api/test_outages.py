@@ -114,6 +114,7 @@ def test_an_outage_is_told_within_two_seconds_and_ends_by_itself(own, server, ma
     assert own.post("/jobs", json=spec).status_code == 202
 
 
+@pytest.mark.fault(24)
 @pytest.mark.parametrize(("point", "stored"), [("api.before_commit", 0), ("api.after_commit", 1)])
 def test_a_request_that_dies_can_be_sent_again(caller, bench, make_spec, point, stored):
     def die():

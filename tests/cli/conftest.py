@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import torch
+from structlog.testing import capture_logs
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
@@ -210,11 +211,13 @@ def api(worker: Worker, token: str, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """The API, which the command line is told of."""
     from tests.cli.service import Api
 
-    api = Api(worker)
-    monkeypatch.setenv("SKIPMAP_SERVER", api.url)
     monkeypatch.setenv("SKIPMAP_TOKEN", token)
-    yield api
-    api.stop()
+    # The API logs in this process, and its lines are none of a command's.
+    with capture_logs():
+        api = Api(worker)
+        monkeypatch.setenv("SKIPMAP_SERVER", api.url)
+        yield api
+        api.stop()
 
 
 @pytest.fixture

@@ -62,6 +62,17 @@ def test_a_paused_job_has_no_pace():
     )
 
 
+def test_a_job_that_nobody_can_take_says_so(capsys, monkeypatch):
+    job = make_job(
+        progress={"done": 3, "total": 6, "rate": None, "eta_seconds": None}, waiting_for="no live worker"
+    )
+    assert state_line(job) == "running  level 2: 24/66, 3 feasible  waiting: no live worker"
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    with job_display() as display:
+        display(job)
+    assert "running  waiting: no live worker" in capsys.readouterr().err
+
+
 def test_plain_lines_where_stderr_is_no_terminal(capsys):
     with job_display() as display:
         display(make_job())

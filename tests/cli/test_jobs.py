@@ -86,7 +86,9 @@ def test_list(submit, skipmap, worker):
 
 def test_show(submit, skipmap, worker):
     job_id = submit("--name", "mine", "--label", "team=x")
+    assert "waiting: no live worker\n" in skipmap("jobs", "show", job_id).out
     worker.store(worker.reach("level"))
+    assert "waiting" not in skipmap("jobs", "show", job_id).out
     ran = skipmap("jobs", "show", job_id)
     for part in (f"job {job_id} (mine): running", "labels: team=x", "level 1 (single blocks)", "best so far"):
         assert part in ran.out

@@ -37,7 +37,7 @@ def test_watch(api, submit, skipmap, worker, finished):
     assert ran.out.startswith("words on ")
     assert "May be skipped" in ran.out
     lines = ran.err.splitlines()
-    assert lines[0] == "running  dense: 0/1"
+    assert lines[0] == "running  dense: 0/1  waiting: no live worker"
     assert lines[-1].startswith("succeeded  result: 1/1")
 
 
@@ -65,6 +65,7 @@ def test_watch_a_job_that_fails(api, submit, skipmap, worker):
     assert ran.code == 5
     assert ran.err.splitlines()[-1] == f"skipmap: job {job_id} has failed: the target is [broken]"
     assert "set aside after 1 attempt: dense {dense}: the target is [broken]" in ran.out
+    assert "cpu-0 error: the target is [broken]" in ran.out
     assert skipmap("jobs", "retry", job_id).out == f"job {job_id}: running, priority 5\n"
 
 

@@ -12,31 +12,33 @@ SECOND = (2, "progress", {"done": 1, "size": 2})
 LAST = (3, "job", {"state": "succeeded"})
 
 
-def test_events_in_order(service, client):
-    service.will("GET", EVENTS, stream(FIRST, SECOND, LAST))
-    service.will("GET", JOB, as_json(job_json("succeeded")))
+def test_events_in_order(service, client, pauses):
+    service.will("GET", EVENTS, stream(FIRST, SECOND, LAST), Answer(204))
     assert list(client.events(JOB_ID)) == [JobEvent(*event) for event in (FIRST, SECOND, LAST)]
     assert "last-event-id" not in service.asked[0].headers
+    assert service.asked[1].headers["last-event-id"] == "3"
+    assert pauses == []
 
 
 def test_a_broken_stream_goes_on_after_the_last_event(service, client):
-    service.will("GET", EVENTS, stream(FIRST, drops=True), stream(SECOND), stream(LAST))
-    service.will("GET", JOB, as_json(job_json()), as_json(job_json("succeeded")))
+    service.will("GET", EVENTS, stream(FIRST, drops=True), stream(SECOND), stream(LAST), Answer(204))
     assert [event.id for event in client.events(JOB_ID, 0)] == [1, 2, 3]
-    asked = [request.headers["last-event-id"] for request in service.asked if request.path == EVENTS]
-    assert asked == ["0", "1", "2"]
+    assert [request.headers["last-event-id"] for request in service.asked] == ["0", "1", "2", "3"]
 
 
 def test_nothing_after_the_last_event(service, client):
     service.will("GET", EVENTS, Answer(204))
-    service.will("GET", JOB, as_json(job_json("succeeded")))
     assert list(client.events(JOB_ID, 3)) == []
 
 
-def test_events_that_came_while_the_stream_was_broken_are_not_lost(service, client):
-    service.will("GET", EVENTS, stream(FIRST, drops=True), stream(SECOND, LAST))
+@pytest.mark.parametrize("drops", [True, False])
+def test_the_end_of_a_stream_is_not_the_end_of_the_job(service, client, pauses, drops):
+    """Also when the job ends right after the stream, and the server's last events were never sent."""
+    cut = stream(FIRST, drops=drops)
+    service.will("GET", EVENTS, cut, stream(), stream(SECOND, LAST), Answer(204))
     service.will("GET", JOB, as_json(job_json("succeeded")))
     assert [event.id for event in client.events(JOB_ID)] == [1, 2, 3]
+    assert len(pauses) == 1
 
 
 def test_a_stream_that_never_works_is_given_up(service, make_client):

@@ -34,13 +34,13 @@ def test_option_before_environment_before_default(monkeypatch):
     assert find_server("http://localhost:1").url == "http://localhost:1"
 
 
-def test_token_of_the_environment_before_the_file_before_the_home(monkeypatch, tmp_path, admin_token):
+def test_token_of_the_file_before_the_environment_before_the_home(monkeypatch, tmp_path, admin_token):
     file = tmp_path / "token"
     file.write_text(f"  {TOKEN}\n")
     assert find_server().token == admin_token
-    assert find_server(token_file=file).token == TOKEN
     monkeypatch.setenv("SKIPMAP_TOKEN", "from-env")
-    assert find_server(token_file=file).token == "from-env"
+    assert find_server().token == "from-env"
+    assert find_server(token_file=file).token == TOKEN
 
 
 @pytest.mark.parametrize("url", ["https://other.example", "http://other.example"])

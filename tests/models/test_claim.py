@@ -10,6 +10,7 @@ from sqlalchemy import text
 from models.claim import claim
 from models.control import cancel, pause
 from models.errors import OwnerBusy
+from models.lease import fail, pin_target
 from models.workers import drain, end_quarantine, quarantine
 
 
@@ -209,3 +210,33 @@ def test_only_groups_that_are_not_stored_are_pending(bench):
     again = bench.must_claim()
     assert again.groups == claimed.groups
     assert again.pending == (("0", "1"), ("4",))
+
+
+@pytest.mark.parametrize("how", ["error", "crash"])
+def test_whoever_failed_on_a_chunk_leaves_it_to_others(bench, how):
+    bench.submit()
+    bad, good = bench.slot("bad"), bench.slot("good")
+    claimed = bench.must_claim(bad)
+    if how == "error":
+        bench.database.transaction(fail, bench.settings, claimed, "no such device")
+    else:
+        bench.lose(claimed.chunk_id)
+    bench.sql("UPDATE chunks SET not_before = NULL")
+    assert bench.claim(bad) is None
+    assert bench.must_claim(good).chunk_id == claimed.chunk_id
+
+
+@pytest.mark.parametrize("gone", ["draining", "silent", "other engine"])
+def test_with_nobody_else_to_try_it_tries_again(bench, gone):
+    bench.submit()
+    alone = bench.slot("alone")
+    other = bench.slot("other", engine="3" if gone == "other engine" else bench.facts.engine)
+    claimed = bench.must_claim(alone)
+    bench.database.transaction(pin_target, claimed, bench.facts)
+    bench.database.transaction(fail, bench.settings, claimed, "no such device")
+    bench.sql("UPDATE chunks SET not_before = NULL")
+    if gone == "draining":
+        bench.database.transaction(drain, other.owner)
+    elif gone == "silent":
+        bench.sql("UPDATE workers SET seen_at = seen_at - interval '1 hour' WHERE owner = 'other'")
+    assert bench.must_claim(alone).chunk_id == claimed.chunk_id

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from models.database import Database
+from models.database import Busy, Database
 from models.errors import Unavailable
 from tests.postgres import make_settings
 
@@ -128,6 +128,17 @@ def test_an_error_that_repeating_cannot_cure_is_raised_at_once(database):
     assert len(runs) == 1
 
 
+def test_an_error_does_not_repeat_what_was_to_be_stored(database):
+    def work(session):
+        insert = text("INSERT INTO users (id, name) VALUES (:id, 'x'), (:id, 'y')")
+        session.execute(insert, {"id": "a secret"})
+
+    with pytest.raises(IntegrityError) as caught:
+        database.transaction(work)
+    assert "parameters hidden" in str(caught.value)
+    assert str(caught.value).count("a secret") == str(caught.value.orig).count("a secret")
+
+
 @pytest.mark.parametrize(
     ("statement", "changes"),
     [
@@ -151,7 +162,7 @@ def test_a_lock_that_is_never_given_up_is_reported(settings):
 
     def hold(session):
         lock(session)
-        with pytest.raises(Unavailable):
+        with pytest.raises(Busy, match="others are changing the same rows"):
             hasty.transaction(lock)
 
     patient.transaction(hold)

@@ -7,9 +7,9 @@ import pytest
 
 from models.control import cancel, pause
 from models.errors import LostLease, TargetChanged
-from models.evaluations import evaluations_of
 from models.finish import finish
 from models.lease import fail, flush, heartbeat, pin_target, release, stop, store_finding
+from models.parts import evaluations_at
 from models.workers import drain
 from skipmap.profiling.pareto import Score
 from skipmap.skipset import SkipSet
@@ -114,8 +114,7 @@ def test_a_group_is_stored_whole_with_its_figures(bench, singles):
         make_evaluation(SkipSet((1,)), Score(1.5, 0.1), "b"),
     ]
     store(bench, singles, rows, seconds=5.0)
-    stored = bench.database.transaction(evaluations_of, singles.job_id)
-    assert {skip: stored[skip] for skip in (SkipSet((0,)), SkipSet((1,)))} == {row.skip: row for row in rows}
+    assert bench.database.read(evaluations_at, singles.job_id, [row.skip for row in rows]) == rows
     assert bench.sql(
         "SELECT skip, depth, accept_length, metric, seconds, cached, owner FROM evaluations "
         "WHERE depth = 1 ORDER BY skip"
@@ -142,8 +141,8 @@ def test_any_answer_of_a_model_can_be_stored(bench, singles):
     texts = ["nul \0 and \\u0000", "half a pair \ud83d, quotes \" ' \\, %s :name €"]
     rows = [make_evaluation(SkipSet((n,)), Score(1, 0), text) for n, text in enumerate(texts)]
     store(bench, singles, rows)
-    stored = bench.database.transaction(evaluations_of, singles.job_id)
-    assert [stored[row.skip].prompts[0].text for row in rows] == texts
+    stored = bench.database.read(evaluations_at, singles.job_id, [row.skip for row in rows])
+    assert [row.prompts[0].text for row in stored] == texts
 
 
 def test_parts_of_a_group_are_marked(bench, singles):

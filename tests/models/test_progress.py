@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import text
 
-from models.progress import refresh_progress
+from models.advance import Advance
+from models.progress import refresh_level, refresh_progress, stirring_levels
 from models.queries import (
     attempts_of,
     chunk_counts,
@@ -44,6 +46,50 @@ def test_progress_is_noted_and_told_when_there_is_some(bench):
     assert level.pace == {"median": 0.5, "p80": 0.5}
     assert view.job.last_event == revision + 1
     assert bench.sql("SELECT payload FROM events ORDER BY seq DESC LIMIT 1")[0]["done"] == 2
+
+
+def test_a_level_that_somebody_has_locked_is_left_for_the_next_time(bench):
+    bench.submit()
+    claimed = bench.reach("single")
+    bench.store_group(claimed, claimed.groups[0])
+    for table in ("levels", "jobs"):
+        with bench.database.engine.begin() as other:
+            other.execute(text(f"SELECT FROM {table} FOR NO KEY UPDATE"))
+            assert bench.database.transaction(refresh_level, claimed.level_id) is False
+    assert bench.database.transaction(refresh_level, claimed.level_id) is True
+    assert bench.database.transaction(refresh_level, claimed.level_id) is False
+
+
+def test_only_levels_in_which_something_may_have_been_stored_are_counted(bench):
+    bench.submit()
+    claimed = bench.reach("single")
+    level = [claimed.level_id]
+    assert bench.database.read(stirring_levels) == level
+    bench.sql("UPDATE levels SET created_at = created_at - interval '1 hour'")
+    bench.sql("UPDATE chunks SET progress_at = NULL")
+    assert bench.database.read(stirring_levels) == []
+    bench.store_group(claimed, claimed.groups[0])
+    assert bench.database.read(stirring_levels) == level
+    bench.sql("UPDATE chunks SET progress_at = progress_at - interval '1 hour'")
+    assert bench.database.read(stirring_levels) == []
+    bench.store(claimed)
+    bench.database.transaction(refresh_level, claimed.level_id)
+    # All its units are stored and counted; it only waits to be ended.
+    assert bench.database.read(stirring_levels) == []
+
+
+def test_a_spec_that_is_no_longer_understood_stops_no_counting(bench):
+    job = bench.submit()
+    claimed = bench.reach("single")
+    bench.sql("UPDATE jobs SET spec = CAST(jsonb_set(spec::jsonb, '{search,eps}', '\"few\"') AS json)")
+    bench.store_group(claimed, claimed.groups[0])
+    assert bench.database.transaction(refresh_level, claimed.level_id) is True
+    assert bench.sql("SELECT done, feasible FROM levels WHERE kind = 'single'") == [(2, 0)]
+    bench.store(claimed)
+    # The level can still be ended, and its job says why.
+    assert bench.finish(claimed) is Advance.FAILED
+    assert "search.eps" in bench.job(job.id).error
+    bench.sql("DELETE FROM jobs")
 
 
 def test_the_best_so_far_skips_most_and_scores_highest(bench):
@@ -121,7 +167,8 @@ def test_what_a_job_page_shows(bench):
     bench.store(claimed)
     bench.finish(claimed)
     assert bench.database.transaction(chunk_counts, job.id) == {"succeeded": 1, "pending": 1}
-    assert [one.outcome for one in bench.database.transaction(attempts_of, claimed.chunk_id)] == ["succeeded"]
+    attempts = bench.database.transaction(attempts_of, [claimed.chunk_id])[claimed.chunk_id]
+    assert [one.outcome for one in attempts] == ["succeeded"]
     assert bench.database.transaction(failed_chunks, job.id) == []
     for missing in (find_job, job_revision):
         with pytest.raises(NotFound):

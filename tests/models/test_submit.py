@@ -8,6 +8,7 @@ import pytest
 from models.base import new_id
 from models.database import Database
 from models.errors import KeyInUse, KeyReused
+from models.idempotency import job_of_key
 from models.submit import submit
 from skipmap.errors import InvalidInput, NotFound
 from skipmap.spec import JobSpec
@@ -58,6 +59,30 @@ def test_a_key_binds_one_request_of_one_principal(bench):
     other, new = post("you", eps=0.1)
     assert new
     assert other.id != first.id
+
+
+def test_requests_are_told_apart_by_what_was_sent(bench):
+    def post(request_hash, **search):
+        return bench.database.transaction(
+            submit,
+            make_spec(**search),
+            new_id(),
+            principal="me",
+            idempotency_key="k",
+            request_hash=request_hash,
+        )
+
+    def bound(request_hash, key="k"):
+        return bench.database.transaction(job_of_key, "me", key, request_hash)
+
+    assert bound("one") is None
+    first, _ = post("one")
+    again, new = post("one", eps=0.1)
+    assert (again.id, new, bound("one")) == (first.id, False, first.id)
+    assert bound("one", "another key") is None
+    for ask in (post, bound):
+        with pytest.raises(KeyReused):
+            ask("two")
 
 
 def test_a_request_that_is_still_at_work_is_named(bench):

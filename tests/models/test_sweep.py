@@ -1,16 +1,22 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+from sqlalchemy import select
 from sqlalchemy.exc import DataError
+from sqlalchemy.orm import Session
 
 import models.sweep
 from models.advance import Advance
 from models.control import cancel, pause
 from models.database import Database
 from models.finish import finish
+from models.levels import Level
 from models.sweep import cut_over_time, lead, sweep
+from skipmap.errors import InvalidInput
 from tests.models.bench import LONG_AGO, make_spec
 
 
@@ -94,14 +100,43 @@ def test_a_level_that_cannot_be_advanced_does_not_hold_up_the_others(bench, monk
         levels.append(claimed.level_id)
     plain = models.sweep.try_advance
 
-    def fails(database, level_id):
+    def fails(database, level_id, **options):
         if level_id == levels[0]:
             raise DataError("INSERT", {}, Exception("bad row"))
-        return plain(database, level_id)
+        return plain(database, level_id, **options)
 
     monkeypatch.setattr(models.sweep, "try_advance", fails)
     assert models.sweep.advance_orphans(bench.database) == {levels[1]: Advance.NEXT}
     assert levels[0] in caplog.text
+
+
+def test_a_level_that_another_process_is_advancing_is_left_at_once(bench):
+    bench.submit()
+    claimed = bench.must_claim()
+    bench.store(claimed)
+    bench.database.transaction(finish, claimed)
+    other = bench.submit()
+    with Session(bench.database.engine) as session, session.begin():
+        session.execute(select(Level).where(Level.id == claimed.level_id).with_for_update(key_share=True))
+        began = time.monotonic()
+        done = sweep(bench.database, bench.settings, LONG_AGO)
+        assert time.monotonic() - began < bench.settings.lock_timeout_seconds
+    assert done.advanced == {claimed.level_id: Advance.LEFT}
+    chunk = bench.sql("SELECT id FROM chunks WHERE job_id = :id", id=other.id)[0]
+    assert [doorbell.chunk_id for doorbell in done.doorbells] == [chunk]
+
+
+@pytest.mark.parametrize("step", ["expire_leases", "refresh_progress", "advance_orphans"])
+def test_a_step_that_fails_keeps_no_other_from_its_turn(bench, monkeypatch, caplog, step):
+    def fails(*_):
+        raise InvalidInput("spec", "from an older version")
+
+    fails.__name__ = step
+    monkeypatch.setattr(models.sweep, step, fails)
+    bench.submit()
+    bench.slot()
+    assert len(sweep(bench.database, bench.settings, LONG_AGO).doorbells) == 1
+    assert f"{step} failed" in caplog.text
 
 
 def test_a_job_out_of_time_is_cut_and_ends(bench):

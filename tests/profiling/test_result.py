@@ -6,9 +6,14 @@ import pytest
 import torch
 
 from skipmap.errors import InvalidInput, NotFound
+from skipmap.profiling.check import check_job
 from skipmap.profiling.documents import read_document, without_prompts
-from skipmap.profiling.result import search_digest
+from skipmap.profiling.job import open_job
+from skipmap.profiling.result import build_result, search_digest
+from skipmap.profiling.run import run_job
+from skipmap.profiling.store import RunFolder
 from skipmap.target.model import TargetModel
+from tests.profiling.report.conftest import make_result, prompt
 
 RESULT = """schema spec search_digest target draft metric data batch_plan baseline dense pool evaluations front
 operating_points selected reason budget cost held_out no_signal notes versions timings"""
@@ -126,6 +131,35 @@ def test_digest_covers_figures_and_what_decides_them(result, path, value):
     document = result()
     change(document, path, value)
     assert search_digest(document) != document["search_digest"]
+
+
+def test_digest_is_that_of_the_whole_text_whether_rows_are_held_or_handed_over():
+    """Its value must not change: results of other times and places are compared by it."""
+    document = make_result({(0,): (1.99, 0.41), (1,): (1.5, 0.2)}, selected=(0,), front=[(0,)], pool=(0,))
+    document["spec"] |= {
+        "calibration": {"source": "x.jsonl", "seed": 0},
+        "draft": {"method": "sam", "params": {"corpus": "c"}},
+    }
+    document["evaluations"][0]["per_prompt"] = [prompt("één", 10, 20, [0.5])]
+    known = "3af7dd7e43e1f8f4e8e73a21f169b3a07bc2d0ea25ae93252143dd83f9e28a92"
+    assert search_digest(document) == known
+    rows = iter(document["evaluations"])
+    assert search_digest(document | {"evaluations": []}, rows) == known
+    document["evaluations"] = []
+    assert search_digest(document) == "15d011277cdfc0a361e78aee11cfb85031b625a7679705614b4320b63ffc2c5a"
+
+
+def test_rows_may_stay_where_they_are(make_spec, calibration, tmp_path):
+    job = open_job(check_job(make_spec(calibration())))
+    findings = run_job(job, RunFolder(tmp_path, job.content_key))
+    whole = build_result(findings)
+    ticks = []
+    short = build_result(findings, per_prompt=False, tick=lambda: ticks.append(1))
+    assert len(ticks) == len(short["evaluations"]) > 5
+    assert short["search_digest"] == whole["search_digest"]
+    assert short == whole | {"evaluations": without_prompts(whole)["evaluations"]}
+    assert short["dense"]["per_prompt"]
+    assert short["held_out"]["dense"]["per_prompt"]
 
 
 def test_without_prompts_takes_out_the_rows_and_nothing_else(result):

@@ -184,6 +184,12 @@ def test_max_evaluations_must_reach_the_singles():
     check_bounds(SearchSpec(), 4)
 
 
+def test_levels_that_nobody_could_evaluate_are_refused():
+    check_bounds(SearchSpec(max_depth=8, max_pool=19), 19)
+    with pytest.raises(InvalidInput, match=r"^search.max_depth: level 8 of a pool of 20 blocks has 125,970 "):
+        check_bounds(SearchSpec(max_depth=8, max_pool=20), 20)
+
+
 def test_max_seconds_ends_a_level_between_groups():
     spec = SearchSpec(max_depth=3, group_size=2, max_seconds=5)
     # One second a group: dense, two of singles, two of the three of level 2.

@@ -18,12 +18,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from sqlalchemy.orm import Session
+
 from deploy.standalone.postgres import PostgresServer
 from deploy.standalone.valkey import ValkeyServer
 from migrations.run import upgrade
 from models.control import cancel, pause, resume
-from models.errors import Conflict
-from models.jobs import ENDED
+from models.errors import Conflict, Unavailable
+from models.jobs import ENDED, Job
 from tests.models.bench import make_spec, random_table
 from tests.workers.cluster import Cluster
 from tests.workers.verdict import Witness, judge, tally
@@ -65,7 +67,8 @@ class Chaos:
         self._drained: dict[str, float] = {}
         self._resume: dict[str, float] = {}
         self._looked = 0.0
-        self._rng = random.Random(seed)
+        self._rng = self._pick = random.Random(seed)
+        self._specs = random.Random(f"specs {seed}")
         self._faults: dict[Callable[[], None], int] = {
             self.kill_worker: 4,
             self.kill_child: 4,
@@ -83,7 +86,7 @@ class Chaos:
         """Faults for so long, then calm until all jobs have ended; returns what is wrong."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            # Every fault draws from numbers of its own, so that the next one does not depend on what it met.
+            # Every fault draws numbers of its own, so that the next one does not depend on what it met.
             fault_at = time.monotonic() + self._rng.uniform(0.2, 2.0)
             (fault,) = self._rng.choices(list(self._faults), weights=list(self._faults.values()))
             self._pick = random.Random(self._rng.random())
@@ -143,15 +146,13 @@ class Chaos:
         if jobs:
             job_id = self._pick.choice(jobs)
             self._interrupted += LARGEST_GROUP * len(WORKERS)
-            with suppress(Conflict):
-                self.cluster.database.transaction(pause, job_id)
-                self._resume[job_id] = time.monotonic() + self._pick.uniform(0.0, 2.0)
+            self._resume[job_id] = time.monotonic() + self._pick.uniform(0.0, 2.0)
+            self._ask(pause, job_id)
 
     def cancel_job(self) -> None:
         jobs = self._open_jobs()
         if jobs:
-            with suppress(Conflict):
-                self.cluster.database.transaction(cancel, self._pick.choice(jobs))
+            self._ask(cancel, self._pick.choice(jobs))
 
     def _tick(self, *, submit: bool) -> None:
         now = time.monotonic()
@@ -161,15 +162,24 @@ class Chaos:
             del self._thaw[name]
             self._signal_group(name, signal.SIGCONT)
         for job_id in [job_id for job_id, at in self._resume.items() if at <= now]:
-            del self._resume[job_id]
-            with suppress(Conflict):
-                self.cluster.database.transaction(resume, job_id)
+            if self._ask(resume, job_id):
+                del self._resume[job_id]
         if submit and len(self._open_jobs()) < OPEN_JOBS:
             self._submit()
         if now - self._looked > LOOK_SECONDS:
             self._looked = now
             self._witness.look()
         time.sleep(TICK_SECONDS)
+
+    def _ask(self, change: Callable[[Session, str], Job], job_id: str) -> bool:
+        """What a user asks for; False when it has to be asked again, as while a frozen worker holds the job's row."""
+        try:
+            self.cluster.database.transaction(change, job_id)
+        except Conflict:
+            return True
+        except Unavailable:
+            return False
+        return True
 
     def _supervise(self, name: str) -> None:
         """Start what has ended; nothing may end by itself, and what was asked to end must do so."""
@@ -204,7 +214,7 @@ class Chaos:
         server.start()
 
     def _submit(self) -> None:
-        depth, group = self._rng.randint(2, 3), self._rng.randint(1, LARGEST_GROUP)
+        depth, group = self._specs.randint(2, 3), self._specs.randint(1, LARGEST_GROUP)
         self.cluster.submit(make_spec(max_depth=depth, max_pool=5, group_size=group))
 
     def _open_jobs(self) -> list[str]:

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,29 +30,36 @@ from models.settings import ServiceSettings
 from models.submit import submit
 from skipmap.spec import JobSpec
 from tests.models.bench import make_spec
+from tests.workers import fake, fake_reconciler
 from tests.workers.fake import Plan
+from tests.workers.nursery import Offspring
 from workers.app import ANY_QUEUE, make_app, ring
+
+Process = subprocess.Popen[bytes] | Offspring
 
 ROOT = Path(__file__).resolve().parents[2]
 POLL_SECONDS = 0.02
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 """Of every wait: the machine may be busy, and only a fault takes that long."""
 QUEUE = f"skipmap:{ANY_QUEUE}"
 """The list that holds the messages for workers of all kinds."""
 TABLES = ("chunks", "evaluations", "findings", "attempts", "levels", "events")
 FAST = {
-    "lease_seconds": 3.0,
+    # What a busy machine may take for a fault is long; tests that wait for it make it shorter.
+    "lease_seconds": 60.0,
     "heartbeat_seconds": 0.5,
-    "watch_seconds": 0.05,
-    "sweep_seconds": 0.05,
-    "stall_seconds": 2.0,
-    "load_seconds": 2.0,
+    "watch_seconds": 0.1,
+    "sweep_seconds": 0.1,
+    "stall_seconds": 30.0,
+    "load_seconds": 30.0,
     "cancel_grace_seconds": 3.0,
     "backoff_seconds": 0.05,
     "backoff_cap_seconds": 0.2,
     "redispatch_seconds": 1.0,
     "retry_seconds": 1.0,
 }
+SHORT_LEASE = {"lease_seconds": 3.0}
+SHORT_STALL = {"stall_seconds": 2.0, "load_seconds": 2.0}
 
 
 class Cluster:
@@ -64,48 +70,50 @@ class Cluster:
         self.values = FAST | settings
         self.settings = ServiceSettings(database_url=database_url, broker_url=valkey.url, **self.values)
         self.database = Database(self.settings)
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Process] = {}
+        self.database_address = database_url
+        """Of the database, for processes that start from now on."""
         folder.mkdir(parents=True, exist_ok=True)
 
     def plan(self, name: str = "fake-0", **plan: Any) -> Plan:
         return Plan(folder=str(self.folder), name=name, **plan)
 
-    def start_worker(
-        self, name: str = "fake-0", *, place: str | None = None, **plan: Any
-    ) -> subprocess.Popen[bytes]:
+    def start_worker(self, name: str = "fake-0", *, place: str | None = None, **plan: Any) -> Process:
         """``place``: its name in the database, when another process of the test has it as well."""
-        return self._start(name, "tests/workers/fake.py", self.plan(place or name, **plan))
+        return self._start(name, fake.run, self.plan(place or name, **plan))
 
-    def start_reconciler(self, name: str = "reconciler-0", **plan: Any) -> subprocess.Popen[bytes]:
-        return self._start(name, "tests/workers/fake_reconciler.py", self.plan(name, **plan))
+    def start_reconciler(self, name: str = "reconciler-0", **plan: Any) -> Process:
+        return self._start(name, fake_reconciler.run, self.plan(name, **plan))
 
-    def _start(self, name: str, script: str, plan: Plan) -> subprocess.Popen[bytes]:
-        return self.run(name, str(ROOT / script), json.dumps(asdict(plan)))
+    def _start(self, name: str, run: Callable[[Plan], int], plan: Plan) -> Process:
+        self.processes[name] = Offspring(run, plan, self.folder / f"{name}.log", self._environment)
+        return self.processes[name]
 
-    def run(self, name: str, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
+    def run(self, name: str, *arguments: str, **more: str) -> Process:
         """Run Python with the settings of this cluster and ``more`` in its environment."""
-        environment = {
-            **os.environ,
-            **{f"SKIPMAP_{key.upper()}": str(value) for key, value in self.values.items()},
-            "SKIPMAP_DATABASE_URL": self.settings.database_url,
-            "SKIPMAP_BROKER_URL": str(self.settings.broker_url),
-            "SKIPMAP_HOME": str(self.folder / "home"),
-            "PYTHONPATH": str(ROOT),
-            "OMP_NUM_THREADS": "1",
-            **more,
-        }
         with (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
+            self.processes[name] = subprocess.Popen(
                 [sys.executable, *arguments],
                 cwd=ROOT,
-                env=environment,
+                env=self._environment | more,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-        self.processes[name] = process
-        return process
+        return self.processes[name]
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            **{f"SKIPMAP_{key.upper()}": str(value) for key, value in self.values.items()},
+            "SKIPMAP_DATABASE_URL": self.database_address,
+            "SKIPMAP_BROKER_URL": str(self.settings.broker_url),
+            "SKIPMAP_HOME": str(self.folder / "home"),
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+        }
 
     @cached_property
     def app(self) -> Celery:
@@ -143,6 +151,12 @@ class Cluster:
             process.send_signal(number)
         if number == signal.SIGKILL:
             process.wait()
+
+    def stop_receiving(self, name: str) -> None:
+        """Freeze a worker's main process; its child goes on, and says that it has nothing to do."""
+        self.child_of(name)
+        self.kill(name, signal.SIGSTOP)
+        self.until(lambda: self.broker.info("clients")["blocked_clients"] == 0, "nobody waits for messages")
 
     def wait_for_exit(self, name: str) -> int:
         """Exit code of a process of the test's."""

@@ -1,7 +1,4 @@
-"""A worker and its engine for tests: real Celery, real database, evaluations that take as long as a test wants.
-
-Run as a script with a plan (JSON) as its argument; see ``Plan``.
-"""
+"""A worker and its engine for tests: real Celery, real database, evaluations that take as long as a test wants."""
 
 from __future__ import annotations
 
@@ -9,21 +6,20 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from celery.concurrency.asynpool import AsynPool
 
-import workers.slot
 from models.calibration_sets import SetFile
 from models.chunks import run_key, skip_key
 from models.failpoints import arm
 from models.jobs import Facts
+from models.parts import Parts
 from models.settings import get_settings
 from skipmap.profiling.records import Evaluation
 from skipmap.profiling.search import DENSE, floors
@@ -31,7 +27,7 @@ from skipmap.skipset import SkipSet
 from skipmap.spec import JobSpec
 from tests.models.bench import Table, all_good, make_evaluation, make_facts, random_table
 from workers.boot import run_worker
-from workers.engine import Parts, Tick
+from workers.engine import Tick
 from workers.slot import Place, PlaceLock
 
 POLL_SECONDS = 0.01
@@ -143,7 +139,7 @@ class FakeEngine:
         self.plan = plan
         self.version = plan.engine
 
-    def open(self, job_id: str, spec: JobSpec, uploaded: SetFile | None, tick: Tick) -> FakeJob:
+    def open(self, job_id: str, spec: JobSpec, uploaded: Callable[[], SetFile] | None, tick: Tick) -> FakeJob:
         return FakeJob(self.plan, job_id, spec, tick)
 
     def is_broken(self, error: BaseException) -> bool:
@@ -181,7 +177,7 @@ class FakeJob:
         search = self.spec.search
         limits = floors(self.plan.table(DENSE), search.eps, search.tau)
         table = self.plan.table
-        feasible = sorted(skip for skip in parts.rows if skip != DENSE and limits.admits(table(skip)))
+        feasible = sorted(skip for skip in parts.figures if skip != DENSE and limits.admits(table(skip)))
         return {"cost": {"fixed": random.random()}, "points": [skip.to_list() for skip in feasible[:2]]}
 
     def held_out(self, points: Sequence[SkipSet], start: int, stop: int) -> dict[str, Any]:
@@ -190,7 +186,7 @@ class FakeJob:
 
     def result(self, parts: Parts) -> dict[str, Any]:
         self._spend(["result"])
-        return {"document": {"evaluated": sorted(skip_key(skip) for skip in parts.rows)}}
+        return {"document": {"evaluated": sorted(skip_key(skip) for skip in parts.figures)}}
 
     def _spend(self, keys: list[str]) -> None:
         self.plan.log("begin", keys=keys, job=self.job_id)
@@ -207,16 +203,12 @@ class FakeJob:
         self.plan.log("end", keys=keys, job=self.job_id)
 
 
-def main() -> int:
-    plan = Plan(**json.loads(sys.argv[1]))
+def run(plan: Plan) -> int:
+    """Run the worker of a plan."""
     plan.arm()
-    workers.slot._WAIT_SECONDS = plan.lock_seconds
     # A parent looks every five seconds for children that have died; tests have no time for that.
     AsynPool.timers = property(lambda pool: {pool.maintain_pool: MAINTAIN_SECONDS})
     place = Place(plan.name, "cpu")
     lock = PlaceLock(plan.path / "run", plan.name)
+    lock.acquire(plan.lock_seconds)
     return run_worker(get_settings(), place, lock, lambda: FakeEngine(plan))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

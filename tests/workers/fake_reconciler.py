@@ -1,13 +1,11 @@
-"""The real reconciler with failpoints armed: the argument is a ``Plan`` of tests.workers.fake."""
+"""The real reconciler, with the failpoints of a plan armed."""
 
 from __future__ import annotations
-
-import json
-import sys
 
 from tests.workers.fake import Plan
 from workers.reconciler import main
 
-if __name__ == "__main__":
-    Plan(**json.loads(sys.argv[1])).arm()
-    sys.exit(main())
+
+def run(plan: Plan) -> int:
+    plan.arm()
+    return main()

@@ -51,7 +51,7 @@ def test_cancel_of_a_running_job_stops_its_worker_at_the_next_forward(make_clust
 @pytest.mark.fault(31)
 def test_cancel_of_a_job_whose_worker_hangs_waits_for_it_no_longer_than_the_grace(make_cluster):
     """And nothing that the worker brings later is stored."""
-    cluster = make_cluster(cancel_grace_seconds=0.2, stall_seconds=NEVER, lease_seconds=NEVER)
+    cluster = make_cluster(cancel_grace_seconds=0.2)
     cluster.start_reconciler()
     cluster.start_worker(failpoints={"worker.before_flush": "once:hold"})
     job_id = cluster.submit()
@@ -123,8 +123,7 @@ def test_pause_and_resume_again_and_again_under_load(cluster, rounds):
 
 
 @pytest.mark.fault(32)
-def test_a_worker_that_dies_while_its_job_is_being_paused(make_cluster):
-    cluster = make_cluster(stall_seconds=NEVER, lease_seconds=NEVER)
+def test_a_worker_that_dies_while_its_job_is_being_paused(cluster):
     job_id = cluster.catch_in_the_middle()
     cluster.database.transaction(pause, job_id)
     os.kill(cluster.child_of("fake-0"), signal.SIGKILL)
@@ -136,8 +135,7 @@ def test_a_worker_that_dies_while_its_job_is_being_paused(make_cluster):
 
 
 @pytest.mark.fault(33)
-def test_a_worker_that_is_asked_to_stop_gives_its_chunk_back_unspent(make_cluster):
-    cluster = make_cluster(lease_seconds=NEVER)
+def test_a_worker_that_is_asked_to_stop_gives_its_chunk_back_unspent(cluster):
     cluster.start_reconciler()
     cluster.start_worker(on={"2": "mark:busy"}, slow={"2": NEVER})
     job_id = cluster.submit()
@@ -156,8 +154,7 @@ def test_a_worker_that_is_asked_to_stop_gives_its_chunk_back_unspent(make_cluste
 
 
 @pytest.mark.fault(33)
-def test_a_worker_that_cannot_stop_in_time_and_is_killed_loses_only_what_was_not_stored(make_cluster):
-    cluster = make_cluster(stall_seconds=NEVER, lease_seconds=NEVER)
+def test_a_worker_that_cannot_stop_in_time_and_is_killed_loses_only_what_was_not_stored(cluster):
     job_id = cluster.catch_in_the_middle()
     cluster.kill("fake-0", signal.SIGTERM)
     cluster.until(lambda: cluster.sql("SELECT FROM workers WHERE draining"), "the worker drains")

@@ -23,7 +23,7 @@ from models.base import new_id
 from models.database import Database
 from models.submit import submit
 from tests.models.bench import make_spec
-from tests.workers.cluster import ROOT
+from tests.workers.cluster import ROOT, SHORT_LEASE, SHORT_STALL
 
 SERVICE = ("models", "migrations", "workers", "api", "deploy")
 
@@ -66,7 +66,7 @@ def has_evaluated(cluster, count: int) -> None:
 
 @pytest.mark.fault(18)
 def test_a_database_that_restarts_without_warning_costs_no_attempt(make_cluster, mortal, mortal_url):
-    cluster = make_cluster(mortal_url())
+    cluster = make_cluster(mortal_url(), **SHORT_LEASE)
     cluster.start_reconciler()
     for name in ("fake-0", "fake-1"):
         cluster.start_worker(name, seconds_per_unit=0.15)
@@ -86,9 +86,9 @@ def test_a_database_that_is_away_for_longer_than_leases_last_takes_no_chunk_from
     make_cluster, mortal, mortal_url
 ):
     """Also for longer than a forward may take: a worker that waits for the database does not hang."""
-    cluster = make_cluster(mortal_url())
+    cluster = make_cluster(mortal_url(), **SHORT_LEASE, **SHORT_STALL)
     cluster.start_reconciler()
-    cluster.start_worker("at-work", on={"2": "mark:busy"}, slow={"2": 5.0})
+    cluster.start_worker("at-work", on={"2": "mark:busy"}, slow={"2": 1.0})
     child = cluster.child_of("at-work")
     job_id = cluster.submit()
     cluster.wait_for_mark("busy")
@@ -204,7 +204,9 @@ def test_no_host_is_asked_for_the_time():
     for path in sorted(
         itertools.chain(*((ROOT / package).rglob("*.py") for package in ("models", "workers")))
     ):
-        assert set(_clocks(path)) <= ({"time.time_ns"} if path == ROOT / "models" / "base.py" else set()), path
+        assert set(_clocks(path)) <= ({"time.time_ns"} if path == ROOT / "models" / "base.py" else set()), (
+            path
+        )
 
 
 def _clocks(path: Path) -> Iterator[str]:

@@ -8,9 +8,8 @@ import pytest
 
 
 @pytest.mark.fault(34)
-def test_a_job_that_was_begun_by_one_engine_version_is_left_alone_by_another(make_cluster):
+def test_a_job_that_was_begun_by_one_engine_version_is_left_alone_by_another(cluster):
     """Old workers are replaced one by one; what one of them began waits for the last of them."""
-    cluster = make_cluster(lease_seconds=600)
     cluster.start_reconciler()
     cluster.start_worker("old-0", engine="1", on={"2": "mark:busy"}, slow={"2": 600.0})
     begun = cluster.submit()

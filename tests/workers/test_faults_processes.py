@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.workers.cluster import SHORT_LEASE, SHORT_STALL
 
-def runs(pid: int) -> str:
+
+def state(pid: int) -> str:
     """State letter of a process: ``T`` is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.mark.fault(1)
-def test_a_killed_worker_takes_its_chunk_back_as_soon_as_it_is_started_again(make_cluster):
-    """Long before its lease ends, and without doing again what it had stored."""
-    cluster = make_cluster(lease_seconds=600, stall_seconds=60)
+def test_a_killed_worker_takes_its_chunk_back_as_soon_as_it_is_started_again(cluster):
+    """Without waiting for its lease to end, and without doing again what it had stored."""
     job_id = cluster.catch_in_the_middle()
     cluster.kill("fake-0")
     cluster.start_worker()
@@ -31,9 +32,8 @@ def test_a_killed_worker_takes_its_chunk_back_as_soon_as_it_is_started_again(mak
 
 
 @pytest.mark.fault(2)
-def test_a_killed_child_is_replaced_and_the_chunk_charged_with_a_crash(make_cluster):
+def test_a_killed_child_is_replaced_and_the_chunk_charged_with_a_crash(cluster):
     """As when the system is out of memory and picks the process that has most of it."""
-    cluster = make_cluster(lease_seconds=600, stall_seconds=60)
     job_id = cluster.catch_in_the_middle()
     child = cluster.child_of("fake-0")
     os.kill(child, signal.SIGKILL)
@@ -46,7 +46,7 @@ def test_a_killed_child_is_replaced_and_the_chunk_charged_with_a_crash(make_clus
 
 @pytest.mark.fault(3)
 def test_when_a_host_is_gone_another_worker_takes_over_once_the_lease_is_over(make_cluster):
-    cluster = make_cluster(stall_seconds=60)
+    cluster = make_cluster(**SHORT_LEASE)
     job_id = cluster.catch_in_the_middle("gone")
     cluster.start_worker("other")
     cluster.child_of("other")
@@ -64,7 +64,7 @@ def test_when_a_host_is_gone_another_worker_takes_over_once_the_lease_is_over(ma
 @pytest.mark.parametrize("place", ["worker.before_flush", "worker.before_finish"])
 def test_a_process_that_was_frozen_longer_than_its_lease_changes_nothing_when_it_thaws(make_cluster, place):
     """It sleeps with its figures in hand; meanwhile another worker finishes the job."""
-    cluster = make_cluster(stall_seconds=60)
+    cluster = make_cluster(**SHORT_LEASE)
     cluster.start_reconciler()
     cluster.start_worker("frozen", failpoints={place: "once:stop"})
     frozen = cluster.child_of("frozen")
@@ -84,7 +84,8 @@ def test_a_process_that_was_frozen_longer_than_its_lease_changes_nothing_when_it
 
 
 @pytest.mark.fault(5)
-def test_a_worker_whose_evaluation_never_returns_kills_itself_and_the_chunk_is_tried_again(cluster):
+def test_a_worker_whose_evaluation_never_returns_kills_itself_and_the_chunk_is_tried_again(make_cluster):
+    cluster = make_cluster(**SHORT_STALL)
     job_id = cluster.catch_in_the_middle()
     assert cluster.wait_until_ended(job_id) == "succeeded"
     cluster.wait_for_log("fake-0", "no forward finished in time")
@@ -96,7 +97,7 @@ def test_a_worker_whose_evaluation_never_returns_kills_itself_and_the_chunk_is_t
 @pytest.mark.fault(6)
 def test_a_process_that_cannot_even_be_killed_does_not_hold_up_its_job(make_cluster):
     """It gives no sign of life any more; its place stays closed, so nobody meets it on its device."""
-    cluster = make_cluster(stall_seconds=60)
+    cluster = make_cluster(**SHORT_LEASE)
     cluster.start_reconciler()
     cluster.start_worker("stuck", failpoints={"worker.evaluate": "once:stop"})
     stuck = cluster.child_of("stuck")
@@ -106,7 +107,7 @@ def test_a_process_that_cannot_even_be_killed_does_not_hold_up_its_job(make_clus
     cluster.start_worker("next", place="stuck", lock_seconds=0.1)
     assert cluster.wait_until_ended(job_id) == "succeeded"
     assert set(cluster.stored(job_id).values()) == {"other"}
-    assert runs(stuck) == "T"
+    assert state(stuck) == "T"
     assert cluster.wait_for_exit("next") != 0
     cluster.wait_for_log("next", "another worker runs as stuck")
 

@@ -62,11 +62,13 @@ def scatter(view: View) -> Scatter | None:
     """The scatter, or None when nothing beside dense was evaluated."""
     if not view.rows:
         return None
-    first = [row for row in view.rows if row.skip in view.front or row.skip == view.selected]
-    rest = sorted(
-        (row for row in view.rows if row not in first), key=lambda row: (not row.feasible, row.level)
-    )
-    drawn = [*first, *rest][:MOST_MARKS]
+
+    def order(row: Row) -> tuple[bool, bool, int]:
+        if row.skip in view.front or row.skip == view.selected:
+            return (False, False, 0)
+        return (True, not row.feasible, row.level)
+
+    drawn = sorted(view.rows, key=order)[:MOST_MARKS]
     needed = [view.dense.score, Score(view.limits.accept, view.limits.metric)]
     needed += [row.score for row in drawn if row.feasible]
     x_axis = Axis.without_outliers([s.accept for s in needed], [row.accept for row in drawn])
