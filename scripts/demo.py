@@ -94,10 +94,11 @@ def _demo(server: Server) -> None:
     print(f"\nDone in {time.monotonic() - began:.0f} s.")
     for document in documents:
         print(f"  {verdict(document)}")
+    print("(A small model has few layers to spare: that held-out prompts refuse a gain is an answer, too.)")
     print(f"Domain map:  {domain_map}")
     print(f"Report:      {report} (plots and sample texts, to open in a browser)")
     for domain, job in jobs.items():
-        print(f"Job {domain}: {server.url}/api/v1/jobs/{job.id}")
+        print(f"Job {domain}: {server.url}/api/v1/jobs/{job.id} (while Skipmap runs, with a token)")
     print(
         f"Try it:      .venv/bin/skipmap generate --target {TARGET} --map {domain_map} --domain {DOMAINS[0]}",
         end="",
@@ -174,6 +175,7 @@ def _skipmap(lock: FileLock) -> Iterator[Server]:
         print(f"Skipmap is ready: {manager.url}", flush=True)
         yield _server(home, manager)
     finally:
+        print("Stopping Skipmap; its worker ends at its next forward.", flush=True)
         _stop(process)
     print("Skipmap was stopped; 'make up' starts it again, with these jobs, and keeps it up.")
 

@@ -19,6 +19,9 @@ def _default_cache(values: dict[str, Any]) -> Path:
     return home / "cache"
 
 
+DEFAULT_HOME = Path("~/.skipmap")
+
+
 class Settings(BaseSettings):
     """Where Skipmap keeps its files and which local models it may read."""
 
@@ -26,7 +29,7 @@ class Settings(BaseSettings):
         env_prefix="SKIPMAP_", env_ignore_empty=True, frozen=True, extra="ignore"
     )
 
-    home: Path = Field(default=Path("~/.skipmap"), validate_default=True)
+    home: Path = Field(default=DEFAULT_HOME, validate_default=True)
     """SKIPMAP_HOME: state that must survive, such as tokens and databases."""
 
     cache: Path = Field(default_factory=_default_cache)

@@ -6,6 +6,7 @@ Only the manager's own lines go to the terminal; every process writes to a log f
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -30,7 +31,7 @@ from migrations.run import upgrade
 from models.database import Database
 from models.settings import read_settings
 from skipmap.client.server import ADMIN_TOKEN_FILE
-from skipmap.settings import get_settings
+from skipmap.settings import DEFAULT_HOME, get_settings
 
 LOCK_SECONDS = 20.0
 """How long the processes of a killed manager may take to end."""
@@ -227,11 +228,12 @@ class Stack:
         self._console.say(f"  Token         {short(self._token_file)}")
         self._console.say(f"  Logs          {short(self._home / 'logs')}")
         self._console.say(f"  Data          {short(self._home)}")
+        home = "" if self._home == DEFAULT_HOME.expanduser() else f"SKIPMAP_HOME={shlex.quote(str(self._home))} "
         self._console.say(
-            "  Submit a job  .venv/bin/skipmap jobs submit --target smollm2-135m-instruct --draft prompt_lookup "
-            f"--domain qa --calibration sample:qa{where}"
+            f"  Submit a job  {home}.venv/bin/skipmap jobs submit --target smollm2-135m-instruct "
+            f"--draft prompt_lookup --domain qa --calibration sample:qa{where}"
         )
-        self._console.say("  Stop          Ctrl-C, or make down")
+        self._console.say(f"  Stop          Ctrl-C, or {home}make down")
 
     def _follow(self) -> None:
         while not self._stop.asked:
@@ -269,5 +271,5 @@ def already_running(home: Path, manager: Manager) -> str:
     state = "" if manager.ready else ", still starting"
     return (
         f"Skipmap runs on {short(home)} already (process {manager.pid}, {manager.url}{state}): "
-        "use it, or stop it with 'make down' or 'python -m deploy.standalone down'"
+        "use it, or stop it with 'make down'"
     )

@@ -20,7 +20,7 @@ def summary(document: Mapping[str, Any]) -> list[str]:
         f"({_prompts(document)})."
     )
     if not selected:
-        lines.append(f"May be skipped: nothing ({document['reason'].removeprefix('dense: ')}).")
+        lines.append(f"Selected: nothing ({document['reason'].removeprefix('dense: ')}).")
     else:
         row = next(r for r in document["evaluations"] if r["skip"] == selected)
         lines += _gain(document, row, layers)
@@ -35,7 +35,7 @@ def _gain(document: Mapping[str, Any], row: Mapping[str, Any], layers: int) -> l
     speedup = expected_speedup(dense["accept_length"], row["accept_length"], row["cost_ratio"])
     gain = "" if speedup is None else f"; {speedup - 1:+.1%} decoding speed by the cost model"
     lines = [
-        f"May be skipped: {_blocks(row['skip'])} of {layers} ({document['reason']}).",
+        f"Selected: {_blocks(row['skip'])} of {layers} ({document['reason']}).",
         f"Expected: a verification step costs {row['cost_ratio']:.3f} of dense and accepts "
         f"{_change(dense['accept_length'], row['accept_length'])}{gain}.",
         f"Quality: {metric} {_change(dense['metric'], row['metric'])} on the calibration prompts.",
@@ -45,7 +45,7 @@ def _gain(document: Mapping[str, Any], row: Mapping[str, Any], layers: int) -> l
     if point is None or held is None:
         return [*lines, "Held-out: not checked."]
     low, high = point["intervals"]["speedup"]
-    verdict = "does NOT confirm it: do not roll this out"
+    verdict = "does NOT confirm it, so skip nothing yet"
     if point["passes_gate"]:
         verdict = "confirms it" if low > 1 else "keeps both floors, but shows no sure gain in speed"
     return [

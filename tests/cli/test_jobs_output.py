@@ -25,7 +25,7 @@ def test_evaluations(ended, skipmap):
 
 
 def test_result(ended, skipmap, finished, tmp_path):
-    assert "May be skipped" in skipmap("jobs", "result", ended).out
+    assert "Selected" in skipmap("jobs", "result", ended).out
     shown = json.loads(skipmap("jobs", "result", ended, "--json").out)
     assert shown == without_prompts(finished.document)
     out, domain_map = tmp_path / "result.json", tmp_path / "map.json"

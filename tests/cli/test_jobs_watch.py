@@ -35,7 +35,7 @@ def test_watch(api, submit, skipmap, worker, finished):
     thread.join()
     assert ran.code == 0
     assert ran.out.startswith("words on ")
-    assert "May be skipped" in ran.out
+    assert "Selected" in ran.out
     lines = ran.err.splitlines()
     assert lines[0] == "running  dense: 0/1  waiting: no live worker"
     assert lines[-1].startswith("succeeded  result: 1/1")

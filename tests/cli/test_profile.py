@@ -70,7 +70,7 @@ def test_map_result_and_report_lie_in_the_run_folder(skipmap, job, items):
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
     # The answer alone is on stdout; progress, notes and places are on stderr.
     assert ran.out.startswith("words on ")
-    assert "May be skipped: blocks" in ran.out
+    assert "Selected: blocks" in ran.out
     assert "level 2: " not in ran.out
     for line in ("dense: 1/1", "level 1 (single blocks): 6/6", "level 2: 3/3", "held-out check of "):
         assert f"\n{line}" in ran.err

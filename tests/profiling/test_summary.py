@@ -33,9 +33,9 @@ def test_says_what_may_be_skipped_and_what_it_gains_and_costs(told):
     assert line(lines, "Dense: ") == (
         f"Dense: accept length {dense['accept_length']:.2f} tokens per step, f1 1.000 (4 calibration prompts)."
     )
-    may = line(lines, "May be skipped: ")
+    may = line(lines, "Selected: ")
     assert may.startswith(
-        f"May be skipped: block{'s' * (len(selected) > 1)} {', '.join(map(str, selected))} of 5 ("
+        f"Selected: block{'s' * (len(selected) > 1)} {', '.join(map(str, selected))} of 5 ("
     )
     assert document["reason"] in may
     gains = line(lines, "Expected: ")
@@ -70,7 +70,7 @@ def test_says_whether_held_out_confirms_it(told):
     _, lines = told(verdict(True, (0.9, 1.4)))
     assert "keeps both floors, but shows no sure gain in speed" in line(lines, "Held-out ")
     _, lines = told(verdict(False))
-    assert "does NOT confirm it: do not roll this out" in line(lines, "Held-out ")
+    assert "does NOT confirm it, so skip nothing yet" in line(lines, "Held-out ")
 
 
 def test_point_without_a_held_out_check(told):
@@ -82,7 +82,7 @@ def test_nothing_to_skip_says_why(told):
     _, lines = told(
         lambda document: document.update(selected=[], reason="dense: no evaluated configuration fits")
     )
-    assert line(lines, "May be skipped: ") == "May be skipped: nothing (no evaluated configuration fits)."
+    assert line(lines, "Selected: ") == "Selected: nothing (no evaluated configuration fits)."
     assert not any(text.startswith(("Expected", "Quality", "Held-out")) for text in lines)
 
 

@@ -63,19 +63,29 @@ def test_when_a_host_is_gone_another_worker_takes_over_once_the_lease_is_over(ma
 @pytest.mark.fault(4)
 @pytest.mark.parametrize("place", ["worker.before_flush", "worker.before_finish"])
 def test_a_process_that_was_frozen_longer_than_its_lease_changes_nothing_when_it_thaws(make_cluster, place):
-    """It sleeps with its figures in hand; meanwhile another worker finishes the job."""
+    """It sleeps with its figures in hand, and wakes while another worker is at the same chunk."""
     cluster = make_cluster(**SHORT_LEASE)
     cluster.start_reconciler()
     cluster.start_worker("frozen", failpoints={place: "once:stop"})
     frozen = cluster.child_of("frozen")
     job_id = cluster.submit()
     cluster.wait_for_mark(f"once-{place}")
-    cluster.start_worker("other")
-    assert cluster.wait_until_ended(job_id) == "succeeded"
-    before = cluster.rows(job_id)
+    cluster.start_worker("other", failpoints={place: "hold"})
+    cluster.wait_for_mark(f"held-{place}")
+
+    def written() -> list[object]:
+        return [
+            *cluster.sql("SELECT to_jsonb(e)::text FROM evaluations AS e"),
+            *cluster.sql("SELECT owner FROM attempts WHERE outcome = 'succeeded'"),
+        ]
+
+    before = written()
     os.kill(frozen, signal.SIGCONT)
     cluster.wait_for_log("frozen", "chunk lost to another worker")
-    assert cluster.rows(job_id) == before
+    assert written() == before
+    cluster.mark(f"go-{place}")
+    assert cluster.wait_until_ended(job_id) == "succeeded"
+    assert cluster.stored(job_id)["dense"] == ("other" if place == "worker.before_flush" else "frozen")
     # It has lost its chunk and nothing else.
     cluster.kill("other")
     later = cluster.submit()
