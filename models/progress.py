@@ -66,11 +66,6 @@ def refresh_level(session: Session, level_id: str) -> bool:
     return True
 
 
-def refresh_progress(session: Session) -> int:
-    """``refresh_level`` for all stirring levels in one transaction; returns how many have moved on."""
-    return sum(refresh_level(session, level_id) for level_id in stirring_levels(session))
-
-
 def note_progress(session: Session, level: Level, **more: Any) -> bool:
     """Write what a running level has stored into its row, with other columns, and the job's best so far.
 

@@ -26,7 +26,7 @@ from models.jobs import Job
 from models.lease import OVER_TIME
 from models.levels import CUT_KINDS, Level
 from models.poison import dead_letter, split_poison
-from models.progress import refresh_progress
+from models.progress import refresh_level, stirring_levels
 from models.settings import ServiceSettings
 from skipmap.errors import SkipmapError
 
@@ -71,7 +71,8 @@ def sweep(
     led(cut_over_time)
     settled = led(settle_pausing) + led(settle_cancelling, settings)
     advanced = _on_its_own("advance_orphans", lambda: advance_orphans(database)) or {}
-    led(refresh_progress)
+    for level_id in _on_its_own("stirring_levels", lambda: database.read(stirring_levels)) or []:
+        led(refresh_level, level_id)
 
     def messages(session: Session) -> list[Doorbell]:
         chosen = dispatch(session, settings) if lead(session) else []

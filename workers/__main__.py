@@ -24,7 +24,7 @@ def main() -> int:
             # Only the child loads torch.
             from workers.library import LibraryEngine
 
-            return LibraryEngine(place.device_class, library.cache / "sets", options.loaded_targets)
+            return LibraryEngine(place.device_class, options.loaded_targets)
 
         folder = library.home / "run"
         folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from models.jobs import Facts
 from models.parts import Parts
 from skipmap.calibration.prepare import CalibrationData
 from skipmap.errors import InvalidInput, ModelFailure
-from skipmap.profiling.check import check_job
+from skipmap.profiling.check import CheckedSpec, check_job
 from skipmap.profiling.cost import CostModel, measure, measured_ratios, step_shape
 from skipmap.profiling.evaluate import answer, evaluate
 from skipmap.profiling.findings import Findings, of_search
@@ -43,9 +44,8 @@ class LibraryEngine:
 
     version = ENGINE_VERSION
 
-    def __init__(self, device_class: str, files: Path, loaded_targets: int = 1) -> None:
+    def __init__(self, device_class: str, loaded_targets: int = 1) -> None:
         self.device_class = device_class
-        self._files = files
         self._capacity = loaded_targets
         self._targets: OrderedDict[TargetSpec, LoadedTarget] = OrderedDict()
         self._job: tuple[str, LibraryJob] | None = None
@@ -56,7 +56,7 @@ class LibraryEngine:
         """See ``Engine.open``; the job of the last chunk stays open."""
         if self._job is None or self._job[0] != job_id:
             self._job = None
-            checked = check_job(self._with_file(spec, uploaded))
+            checked = _checked(spec, uploaded)
             loaded = self._target(checked.spec.target)
             check_bounds(spec.search, loaded.model.num_layers)
             job = job_on(loaded, checked)
@@ -94,14 +94,6 @@ class LibraryEngine:
             self._targets[spec] = loaded
         self._targets.move_to_end(spec)
         return loaded
-
-    def _with_file(self, spec: JobSpec, uploaded: Callable[[], SetFile] | None) -> JobSpec:
-        """The spec with its uploaded calibration set as a file of this host."""
-        if uploaded is None:
-            return spec
-        source = {"source": str(uploaded().write(self._files))}
-        calibration = spec.calibration.model_copy(update=source)
-        return spec.model_copy(update={"calibration": calibration})
 
 
 @dataclass
@@ -207,3 +199,13 @@ def _description(job: Job, data: CalibrationData) -> dict[str, Any]:
         "data": describe_data(data),
         "metric": job.subject.metric.name,
     }
+
+
+def _checked(spec: JobSpec, uploaded: Callable[[], SetFile] | None) -> CheckedSpec:
+    """The checked job; an uploaded set is a file for as long as it is read."""
+    if uploaded is None:
+        return check_job(spec)
+    with TemporaryDirectory(prefix="skipmap-set-") as folder:
+        source = {"source": str(uploaded().write(Path(folder)))}
+        calibration = spec.calibration.model_copy(update=source)
+        return check_job(spec.model_copy(update={"calibration": calibration}))

@@ -228,7 +228,9 @@ class Stack:
         self._console.say(f"  Token         {short(self._token_file)}")
         self._console.say(f"  Logs          {short(self._home / 'logs')}")
         self._console.say(f"  Data          {short(self._home)}")
-        home = "" if self._home == DEFAULT_HOME.expanduser() else f"SKIPMAP_HOME={shlex.quote(str(self._home))} "
+        home = (
+            "" if self._home == DEFAULT_HOME.expanduser() else f"SKIPMAP_HOME={shlex.quote(str(self._home))} "
+        )
         self._console.say(
             f"  Submit a job  {home}.venv/bin/skipmap jobs submit --target smollm2-135m-instruct "
             f"--draft prompt_lookup --domain qa --calibration sample:qa{where}"

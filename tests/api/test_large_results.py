@@ -83,7 +83,7 @@ def test_a_large_job_is_read_and_sent_page_by_page(caller, database, settings, s
     slot = Slot("here", "here", 1, "boot", "cpu", LibraryEngine.version, "1")
     database.transaction(register, slot)
     pulse = Counting(database, settings, slot, PlaceLock(tmp_path, slot.owner))
-    bench = Workbench(database, settings, LibraryEngine("cpu", tmp_path / "sets"), pulse)
+    bench = Workbench(database, settings, LibraryEngine("cpu"), pulse)
     whole = []
 
     def build(findings, **options):

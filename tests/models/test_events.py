@@ -5,7 +5,7 @@ import threading
 from sqlalchemy import text
 
 from models.events import emit, tail
-from models.progress import refresh_progress
+from models.progress import refresh_level, stirring_levels
 
 
 def seqs(bench, seen, limit=500):
@@ -55,6 +55,7 @@ def test_every_visible_change_moves_the_jobs_number(bench):
     job = bench.submit().id
     numbers = [bench.job(job).last_event]
     while bench.work() is not None:
-        bench.database.transaction(refresh_progress)
+        for level_id in bench.database.transaction(stirring_levels):
+            bench.database.transaction(refresh_level, level_id)
         numbers.append(bench.job(job).last_event)
     assert numbers == sorted(set(numbers))

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import text
 
 from models.advance import Advance
-from models.progress import refresh_level, refresh_progress, stirring_levels
+from models.progress import refresh_level, stirring_levels
 from models.queries import (
     attempts_of,
     chunk_counts,
@@ -22,7 +22,8 @@ from tests.models.bench import make_spec, random_table
 
 
 def refresh(bench):
-    return bench.database.transaction(refresh_progress)
+    levels = bench.database.transaction(stirring_levels)
+    return sum(bench.database.transaction(refresh_level, level_id) for level_id in levels)
 
 
 def test_progress_is_noted_and_told_when_there_is_some(bench):

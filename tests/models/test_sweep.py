@@ -126,15 +126,18 @@ def test_a_level_that_another_process_is_advancing_is_left_at_once(bench):
     assert [doorbell.chunk_id for doorbell in done.doorbells] == [chunk]
 
 
-@pytest.mark.parametrize("step", ["expire_leases", "refresh_progress", "advance_orphans"])
+@pytest.mark.parametrize("step", ["expire_leases", "stirring_levels", "refresh_level", "advance_orphans"])
 def test_a_step_that_fails_keeps_no_other_from_its_turn(bench, monkeypatch, caplog, step):
     def fails(*_):
         raise InvalidInput("spec", "from an older version")
 
     fails.__name__ = step
     monkeypatch.setattr(models.sweep, step, fails)
+    slot = bench.slot()
     bench.submit()
-    bench.slot()
+    bench.store(bench.must_claim(slot))
+    bench.submit()
+    bench.slot("cpu-1")
     assert len(sweep(bench.database, bench.settings, LONG_AGO).doorbells) == 1
     assert f"{step} failed" in caplog.text
 

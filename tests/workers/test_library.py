@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def loads(monkeypatch) -> list[str]:
 )
 def test_targets_stay_loaded_until_others_need_the_room(make_spec, loads, tmp_path, capacity, asked, loaded):
     """The one that was not used for longest goes first."""
-    engine = LibraryEngine("cpu", tmp_path, capacity)
+    engine = LibraryEngine("cpu", capacity)
     for number, target in enumerate(asked):
         opened = engine.open(f"job {number}", make_spec(target), None, idle)
         assert opened.facts.num_layers == LAYERS
@@ -83,7 +84,7 @@ def test_targets_stay_loaded_until_others_need_the_room(make_spec, loads, tmp_pa
 
 
 def test_jobs_of_one_target_share_it_and_stay_apart(make_spec, loads, tmp_path):
-    engine = LibraryEngine("cpu", tmp_path)
+    engine = LibraryEngine("cpu")
     one = engine.open("one", make_spec(), None, idle)
     other = engine.open("other", make_spec(decoding={"max_new_tokens": 4}), None, idle)
     assert loads == ["a"]
@@ -94,7 +95,7 @@ def test_jobs_of_one_target_share_it_and_stay_apart(make_spec, loads, tmp_path):
 
 
 def test_every_forward_is_told_and_may_be_the_last(make_spec, tmp_path):
-    engine = LibraryEngine("cpu", tmp_path)
+    engine = LibraryEngine("cpu")
     forwards = []
     opened = engine.open("one", make_spec(), None, lambda: forwards.append(1))
     opened.evaluate([DENSE])
@@ -110,24 +111,21 @@ def test_every_forward_is_told_and_may_be_the_last(make_spec, tmp_path):
         engine.open("one", make_spec(), None, stop).evaluate([DENSE])
 
 
-def test_an_uploaded_set_is_written_once_and_its_place_is_no_part_of_the_job(make_spec, tmp_path):
+def test_an_uploaded_set_is_a_file_only_while_it_is_read(make_spec, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
     def uploaded() -> SetFile:
         return SetFile("0" * 64, "my prompts.jsonl", CONTENT)
 
     spec = make_spec(calibration={"source": "set:1", "calibration_fraction": 0.3})
-    opened = LibraryEngine("cpu", tmp_path / "one").open("job", spec, uploaded, idle)
-    (path,) = [path for path in (tmp_path / "one").rglob("*") if path.is_file()]
-    assert path.read_bytes() == CONTENT
-    written = path.stat().st_mtime_ns
-    LibraryEngine("cpu", tmp_path / "one").open("job", spec, uploaded, idle)
-    assert path.stat().st_mtime_ns == written
-    elsewhere = LibraryEngine("cpu", tmp_path / "two").open("job", spec, uploaded, idle)
-    assert elsewhere.facts == opened.facts
+    opened = LibraryEngine("cpu").open("job", spec, uploaded, idle)
+    assert opened.facts == LibraryEngine("cpu").open("job", spec, uploaded, idle).facts
     assert opened.job.spec.calibration.source == "set:1"
+    assert list(tmp_path.glob("skipmap-set-*")) == []
 
 
 def test_what_is_not_there_is_told_as_the_library_tells_it(make_spec, tmp_path):
-    engine = LibraryEngine("cpu", tmp_path)
+    engine = LibraryEngine("cpu")
     with pytest.raises(NotFound):
         engine.open("job", make_spec(calibration={"source": str(tmp_path / "none.jsonl")}), None, idle)
     assert engine.open("job", make_spec(), None, idle).facts.held_out_items == 4
@@ -143,12 +141,12 @@ def test_what_is_not_there_is_told_as_the_library_tells_it(make_spec, tmp_path):
     ],
 )
 def test_only_a_lost_device_ends_the_process(tmp_path, error, broken):
-    assert LibraryEngine("cuda", tmp_path).is_broken(error) is broken
+    assert LibraryEngine("cuda").is_broken(error) is broken
 
 
 def test_runs_of_held_out_prompts_that_were_halved_give_the_same_result(make_spec, tmp_path):
     """One that killed its process is stored in halves, and perhaps whole as well."""
-    opened = LibraryEngine("cpu", tmp_path).open("job", make_spec(), None, idle)
+    opened = LibraryEngine("cpu").open("job", make_spec(), None, idle)
     singles = [SkipSet((block,)) for block in range(LAYERS)]
     rows = {row.skip: row for skips in ([DENSE], singles) for row in opened.evaluate(skips)}
     figures = {s: Figures(row.accept_length, row.accepted_drafts, row.metric) for s, row in rows.items()}

@@ -179,7 +179,7 @@ def test_one_two_and_three_workers_find_what_is_found_here(real_cluster, make_sp
 @pytest.mark.parametrize("draft", ["replayed", "carried"])
 def test_chunks_may_be_cut_in_any_way(make_cluster, make_spec, run_here, tmp_path, draft):
     cluster = make_cluster()
-    engine = LibraryEngine("cpu", tmp_path / "sets")
+    engine = LibraryEngine("cpu")
     spec = make_spec(draft)
     sizes = []
     for longest in (1e-9, 3600):
