@@ -45,15 +45,15 @@ def get_me() -> Response:
     answers={200: Answer("A page of tokens, newest first", Page[TokenView], headers=("Link",))},
 )
 def get_tokens(query: PageQuery) -> Response:
-    """List one's own tokens; with admin, everybody's."""
+    """List tokens with admin; any other token sees itself alone."""
     principal = current_principal()
     before = read_cursor(query.cursor, "tokens")
     if before is not None and not is_id(before):
         raise bad_cursor()
 
     def read(session: Session) -> list[TokenView]:
-        owner = None if principal.may("admin") else principal.user_id
-        rows = accounts.list_tokens(session, limit=query.limit + 1, user_id=owner, before=before)
+        only = None if principal.may("admin") else principal.token_id
+        rows = accounts.list_tokens(session, limit=query.limit + 1, only=only, before=before)
         return [TokenView(**token_fields(row)) for row in rows]
 
     found = current_service().database.read(read)
@@ -78,7 +78,7 @@ def create_token(body: TokenRequest) -> Response:
     "DELETE", "/tokens/<id:token_id>", access="any token", answers={204: Answer("The token is revoked")}
 )
 def revoke_token(token_id: str) -> Response:
-    """Revoke one of one's own tokens; with admin, anybody's. Other processes may take it for a few seconds more."""
+    """Revoke the token that is used; with admin, any. Other processes may take it for a few seconds more."""
     service = current_service()
     service.database.transaction(end_token, current_principal(), token_id, g.request_id)
     service.tokens.forget(token_id)
@@ -159,9 +159,11 @@ def make_token(
 
 
 def end_token(session: Session, principal: Principal, token_id: str, request_id: str | None = None) -> None:
-    """Revoke a token of the principal, or anybody's with admin; raises NotFound."""
-    token = accounts.find_token(session, token_id)
-    if not principal.may("admin") and token.user_id != principal.user_id:
-        raise NotFound(f"no token {token_id!r}")
+    """Revoke the principal's token itself, or any with admin; raises NotFound.
+
+    Tokens of one user differ in what they may do, so the least of them must not end the others.
+    """
+    if not principal.may("admin") and token_id != principal.token_id:
+        raise NotFound(f"no token {token_id!r} that this token may revoke")
     accounts.revoke_token(session, token_id)
     record(session, principal.user_id, "token.revoke", token_id, request_id)

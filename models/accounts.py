@@ -144,12 +144,12 @@ def tokens_of(session: Session, user_id: str | None = None) -> Sequence[Token]:
 
 
 def list_tokens(
-    session: Session, *, limit: int, user_id: str | None = None, before: str | None = None
+    session: Session, *, limit: int, only: str | None = None, before: str | None = None
 ) -> Sequence[Token]:
-    """A page of the tokens of a user, or of all, newest first; ``before``: id of the last one of the page before."""
+    """A page of tokens, newest first, or one by its id; ``before``: id of the last one of the page before."""
     query = select(Token).order_by(Token.id.desc()).limit(limit)
-    if user_id is not None:
-        query = query.where(Token.user_id == user_id)
+    if only is not None:
+        query = query.where(Token.id == only)
     return session.scalars(query if before is None else query.where(Token.id < before)).all()
 
 

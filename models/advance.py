@@ -7,22 +7,26 @@ who died in between. The level's row lock and the second look under it let one o
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 from sqlalchemy import exists, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from models.base import clean
-from models.chunks import OPEN, Chunk
+from models.chunks import OPEN, Chunk, skip_key
 from models.database import Database
+from models.evaluations import EvaluationRow
 from models.events import emit
 from models.expand import End, NextLevel, next_level
 from models.failpoints import reach
+from models.findings import finding
 from models.jobs import Job
 from models.levels import Level, LevelState
 from models.opening import open_level
 from models.progress import note_progress
 from models.stored import stored_of
+from skipmap.skipset import SkipSet
 
 
 class Advance(Enum):
@@ -97,13 +101,20 @@ def _end_level(session: Session, level: Level, state: LevelState) -> None:
 
 
 def _succeed(session: Session, job: Job) -> Advance:
-    session.execute(
-        update(Job)
-        .where(Job.id == job.id, Job.state == "running")
-        .values(state="succeeded", finished_at=func.clock_timestamp())
-    )
+    values = {"state": "succeeded", "finished_at": func.clock_timestamp(), "best": _selected(session, job)}
+    session.execute(update(Job).where(Job.id == job.id, Job.state == "running").values(values))
     emit(session, job.id, "job", state="succeeded")
     return Advance.ENDED
+
+
+def _selected(session: Session, job: Job) -> dict[str, Any] | None:
+    """What the result selects, which is known to cost least; while the job ran, the deepest set stood for it."""
+    document = (finding(session, job.id, "result") or {}).get("document", {})
+    selected = SkipSet.of(document.get("selected") or ())
+    row = session.get(EvaluationRow, (job.id, skip_key(selected))) if selected.blocks else None
+    return (
+        None if row is None else {"skip": row.skip, "accept_length": row.accept_length, "metric": row.metric}
+    )
 
 
 def _fail(session: Session, job: Job, level: Level, error: str) -> Advance:

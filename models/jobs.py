@@ -48,10 +48,10 @@ class Job(Base):
     outcome: Mapped[dict[str, Any] | None]
     """Pool, number of feasible sets, budget and why the search ended; from the end of the search on."""
     best: Mapped[dict[str, Any] | None]
-    """Cheapest feasible configuration so far."""
+    """Deepest feasible configuration so far; of a job that has succeeded, the selected one, None for dense."""
     error: Mapped[str | None]
     last_event: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
-    """Number of its last event; grows with every visible change."""
+    """Number of its last event; grows with every change of its state and progress."""
     created_at: Mapped[Created]
     updated_at: Mapped[Created]
     cancel_requested_at: Mapped[datetime | None]

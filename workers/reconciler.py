@@ -26,6 +26,7 @@ from models.reconcilers import note_sweep
 from models.retention import forget_old
 from models.settings import ServiceSettings, get_settings
 from models.sweep import Sweep, sweep
+from models.workers import forget_workers
 from skipmap.errors import SkipmapError
 from skipmap.settings import get_settings as get_library_settings
 from workers.app import make_app, ring
@@ -33,6 +34,7 @@ from workers.app import make_app, ring
 _CANARY = "skipmap:canary"
 _NOTE_SECONDS = 2.0
 _FORGET_SECONDS = 60.0
+_WORKERS_SECONDS = 7 * 86400.0
 _BROKER_PAUSE_SECONDS = 0.5
 _BROKER_PAUSE_CAP_SECONDS = 15.0
 _BROKER_ERRORS = (OperationalError, RedisError, OSError)
@@ -144,6 +146,7 @@ class Reconciler:
             self._noted = now
         if now - self._forgot >= _FORGET_SECONDS:
             self._forgot = now
+            self._database.transaction(forget_workers, _WORKERS_SECONDS)
             forget_old(self._database, self._settings)
 
 

@@ -34,7 +34,17 @@ def test_an_administrator_makes_users_and_tokens(admin, app, bench):
     assert token["secret"] not in str(bench.sql("SELECT detail FROM audit"))
 
 
-def test_tokens_are_revoked_by_their_owner_or_an_administrator(caller, admin, make_caller):
+def test_a_token_neither_sees_nor_ends_the_others_of_its_user(app, admin):
+    small = admin.post("/tokens", json={"name": "small", "scopes": ["nodes:report"]}).get_json()
+    headers = {"Authorization": f"Bearer {small['secret']}"}
+    client = app.test_client()
+    seen = client.get("/api/v1/tokens", headers=headers).get_json()["items"]
+    assert [entry["id"] for entry in seen] == [small["id"]]
+    assert client.delete(f"/api/v1/tokens/{admin.token_id}", headers=headers).status_code == 404
+    assert admin.get("/me").status_code == 200
+
+
+def test_tokens_are_revoked_by_themselves_or_an_administrator(caller, admin, make_caller):
     other = make_caller("jobs:read")
     assert caller.delete(f"/tokens/{other.token_id}").status_code == 404
     assert caller.delete(f"/tokens/{caller.token_id}").status_code == 204

@@ -6,7 +6,11 @@ import csv
 import io
 import json
 
+from models.chunks import skip_of
+from models.evaluations import columns_of
 from skipmap.profiling.documents import read_document, without_prompts
+from skipmap.profiling.records import Evaluation, PromptRecord
+from skipmap.skipset import SkipSet
 
 
 def test_evaluations(ended, skipmap):
@@ -24,7 +28,34 @@ def test_evaluations(ended, skipmap):
     assert skipmap("jobs", "evaluations", ended, "--csv", "--limit", "1").code == 2
 
 
-def test_result(ended, skipmap, finished, tmp_path):
+def store_evaluations(worker, job_id, document):
+    """Put a document's evaluations in the place of the job's own, which are not those of its result."""
+    rows = [
+        Evaluation(
+            SkipSet.of(row["skip"]),
+            row["evaluator"],
+            tuple(PromptRecord.from_json(record) for record in row["per_prompt"]),
+            row["metric"],
+        )
+        for row in document["evaluations"]
+    ]
+    columns = columns_of(rows, 1.0)
+    worker.sql("DELETE FROM evaluations WHERE job_id = :id AND depth > 0", id=job_id)
+    names = ", ".join(columns)
+    for values in zip(*columns.values(), strict=True):
+        skip = skip_of(values[0]).to_list()
+        worker.sql(
+            f"INSERT INTO evaluations (job_id, skip, depth, {names}) "
+            f"VALUES (:id, CAST(:skip AS smallint[]), :depth, {', '.join(f':{name}' for name in columns)})",
+            id=job_id,
+            skip=skip,
+            depth=len(skip),
+            **dict(zip(columns, values, strict=True)),
+        )
+
+
+def test_result(ended, skipmap, finished, tmp_path, worker):
+    store_evaluations(worker, ended, finished.document)
     assert "Selected" in skipmap("jobs", "result", ended).out
     shown = json.loads(skipmap("jobs", "result", ended, "--json").out)
     assert shown == without_prompts(finished.document)

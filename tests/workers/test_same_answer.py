@@ -166,13 +166,13 @@ def test_one_two_and_three_workers_find_what_is_found_here(real_cluster, make_sp
         cluster.database.transaction(quarantine, owner_of(slot), 3600)
     for count, slot in enumerate(slots, start=1):
         cluster.database.transaction(end_quarantine, owner_of(slot))
-        jobs = []
-        for draft in DRAFTS:
-            forget_evaluations(cluster)
-            jobs.append(cluster.submit(make_spec(draft)))
-            here = run_here(make_spec(draft))
-            assert digest_of(cluster, jobs[-1]) == here, (count, draft)
-        owners = cluster.sql("SELECT DISTINCT owner FROM evaluations WHERE job_id = ANY(:jobs)", jobs=jobs)
+        forget_evaluations(cluster)
+        jobs = {draft: cluster.submit(make_spec(draft)) for draft in DRAFTS}
+        here = {draft: run_here(make_spec(draft)) for draft in DRAFTS}
+        assert {draft: digest_of(cluster, job_id) for draft, job_id in jobs.items()} == here
+        owners = cluster.sql(
+            "SELECT DISTINCT owner FROM evaluations WHERE job_id = ANY(:jobs)", jobs=list(jobs.values())
+        )
         assert len(owners) == count
 
 
