@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -14,6 +15,7 @@ from skipmap.errors import InvalidInput, NotFound
 from skipmap.settings import get_settings
 
 DEFAULT_SERVER = "http://127.0.0.1:8765"
+MANAGER_FILE = Path("manager", "manager.json")
 ADMIN_TOKEN_FILE = "admin-token"
 """In SKIPMAP_HOME: the token that a service of this machine has made for itself."""
 
@@ -50,13 +52,14 @@ class Server:
 def find_server(url: str | None = None, token_file: Path | None = None, *, insecure: bool = False) -> Server:
     """The service to talk to, by options, environment and defaults, in this order.
 
+    The default address is that of the service that runs on SKIPMAP_HOME, else ``DEFAULT_SERVER``.
     The token is that of ``token_file``, else SKIPMAP_TOKEN's, else the one that a service of this machine keeps under
     SKIPMAP_HOME, which only a loopback address gets. ``insecure`` allows a token over plain HTTP to other machines.
     Raises InvalidInput for an address or token that cannot be used, NotFound for a missing token file.
     """
     settings = ClientSettings()
     name = "--server" if url else "SKIPMAP_SERVER"
-    parts = _address(url or settings.server or DEFAULT_SERVER, name)
+    parts = _address(url or settings.server or _own_server() or DEFAULT_SERVER, name)
     server = Server(parts.geturl().rstrip("/"))
     token = _token(settings, token_file, server)
     if token and parts.scheme == "http" and not server.is_local and not insecure:
@@ -65,6 +68,16 @@ def find_server(url: str | None = None, token_file: Path | None = None, *, insec
             f"a token would go to {parts.hostname} in the clear; use https, or --insecure on a network you trust",
         )
     return Server(server.url, token)
+
+
+def _own_server() -> str | None:
+    """Address of the service that runs on SKIPMAP_HOME, as its manager has written it down."""
+    try:
+        noted = json.loads((get_settings().home / MANAGER_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    url = noted.get("url") if isinstance(noted, dict) else None
+    return url if isinstance(url, str) else None
 
 
 def _address(url: str, name: str) -> SplitResult:

@@ -101,3 +101,18 @@ def test_a_token_file_that_cannot_be_read(tmp_path):
 
 def test_the_token_is_in_no_representation():
     assert TOKEN not in repr(Server("http://a", TOKEN))
+
+
+def test_the_service_of_this_home_is_the_default(monkeypatch, tmp_path):
+    monkeypatch.setenv("SKIPMAP_HOME", str(tmp_path))
+    monkeypatch.delenv("SKIPMAP_SERVER", raising=False)
+    get_settings.cache_clear()
+    assert find_server().url == "http://127.0.0.1:8765"
+    place = tmp_path / "manager" / "manager.json"
+    place.parent.mkdir()
+    place.write_text('{"url": "http://127.0.0.1:9999"}')
+    assert find_server().url == "http://127.0.0.1:9999"
+    assert find_server("https://example.org").url == "https://example.org"
+    place.write_text("[")
+    assert find_server().url == "http://127.0.0.1:8765"
+    get_settings.cache_clear()

@@ -6,10 +6,13 @@ import os
 import random
 import signal
 import time
+from collections import Counter
+from contextlib import suppress
 
 import pytest
 
 from models.control import pause, resume
+from models.errors import Conflict
 from tests.workers.cluster import TABLES
 
 NEVER = 600.0
@@ -73,20 +76,27 @@ def test_cancel_while_a_chunk_is_being_finished(cluster, rounds):
     """Whichever comes first wins, and nothing follows."""
     rng = random.Random(0)
     cluster.start_reconciler()
-    cluster.start_worker(seconds_per_unit=0.0)
+    cluster.start_worker(seconds_per_unit=0.005)
+
+    def end(job_id: str) -> str:
+        with suppress(Conflict):
+            cluster.cancel(job_id)
+        return cluster.wait_until_ended(job_id)
+
+    ends = Counter()
     for _ in range(rounds):
         job_id = cluster.submit()
         cluster.until(lambda job_id=job_id: cluster.stored(job_id), "something is stored")
         time.sleep(rng.uniform(0.0, 0.1))
-        cluster.cancel(job_id)
-        assert cluster.wait_until_ended(job_id) == "cancelled"
+        ends[end(job_id)] += 1
         before = cluster.rows(job_id)
         # The worker is through with it once it has taken up something else.
         other = cluster.submit(priority=9)
         cluster.until(lambda other=other: cluster.stored(other), "something else is stored")
         assert cluster.rows(job_id) == before
-        cluster.cancel(other)
-        assert cluster.wait_until_ended(other) == "cancelled"
+        end(other)
+    assert ends.keys() <= {"cancelled", "succeeded"}
+    assert ends["cancelled"] > 0
 
 
 def change(cluster, how, job_id: str, state: str) -> None:
