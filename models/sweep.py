@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import exists, func, select, text, update
@@ -17,9 +18,10 @@ from models.base import one_of
 from models.chunks import OPEN, Chunk
 from models.control import close_pending
 from models.crash import expire_leases
-from models.database import Database
+from models.database import Busy, Database
 from models.dispatch import Doorbell, dispatch
 from models.ending import ending
+from models.errors import TooSlow, Unavailable
 from models.events import emit
 from models.failpoints import reach
 from models.jobs import Job
@@ -84,12 +86,19 @@ def sweep(
 
 
 def _on_its_own(name: str, step: Callable[[], T]) -> T | None:
-    """What a step gives, None if it fails: trouble with one job must not keep the others from their turn."""
+    """What a step gives, None if it fails: trouble with one job must not keep the others from their turn.
+
+    Raises Unavailable when the database is away, which is everybody's trouble.
+    """
     try:
         return step()
+    except Unavailable as error:
+        if not isinstance(error, (Busy, TooSlow)):
+            raise
+        _log.warning("%s has to wait for the next sweep: %s", name, error)
     except (SkipmapError, DBAPIError, ValueError, LookupError):
         _log.exception("%s failed in this sweep", name)
-        return None
+    return None
 
 
 def lead(session: Session) -> bool:
@@ -178,10 +187,9 @@ def advance_orphans(database: Database) -> dict[str, Advance]:
     """
     done = {}
     for level_id in database.transaction(_orphans):
-        try:
-            done[level_id] = try_advance(database, level_id, waits=False)
-        except (DBAPIError, SkipmapError):
-            _log.exception("level %s cannot be advanced", level_id)
+        advance = partial(try_advance, database, level_id, waits=False)
+        if (step := _on_its_own(f"advancing level {level_id}", advance)) is not None:
+            done[level_id] = step
     return done
 
 

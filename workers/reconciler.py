@@ -102,6 +102,7 @@ class Reconciler:
                 self.tick()
             except Unavailable as error:
                 _log.warning("the database does not answer", error=str(error))
+                self._connected_at = None
             except Exception:
                 _log.exception("sweep failed")
             # Being cut off is no reason to be restarted.
@@ -126,12 +127,8 @@ class Reconciler:
         return done
 
     def _answering(self) -> datetime:
-        """Since when the database has answered; raises Unavailable, and then counts anew."""
-        try:
-            now = self._database.connected_at()
-        except Unavailable:
-            self._connected_at = None
-            raise
+        """Since when the database has answered every time; raises Unavailable."""
+        now = self._database.connected_at()
         self._connected_at = self._connected_at or now
         return self._connected_at
 

@@ -6,7 +6,10 @@ import argparse
 from collections.abc import Callable
 from importlib import import_module
 
-EXIT_CODES = "Exit codes: 0 done, 2 bad input, 3 not found, 4 refused, 5 model, disk or server failure, 130 interrupted."
+EXIT_CODES = (
+    "Exit codes: 0 done, 2 bad input, 3 not found, 4 refused, 5 model, disk or server failure, "
+    "130 interrupted."
+)
 
 
 def command(module: str, function: str = "run") -> Callable[[argparse.Namespace], int]:
