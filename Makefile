@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gemma up down demo test test-fast test-full lint typecheck format bench clean
+.PHONY: help setup setup-gemma up down demo test test-fast test-full chaos mutants lint typecheck format bench clean
 
 help: ## Show these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | while IFS= read -r line; do \
@@ -31,6 +31,12 @@ test-fast: setup ## Run the tests that need no model
 
 test-full: setup ## Run all tests, long ones too
 	@$(VENV_PYTHON) -m pytest
+
+chaos: setup ## Kill, freeze and restart everything at random for ten minutes while jobs run
+	@$(VENV_PYTHON) -m tests.workers.chaos --seconds 600
+
+mutants: setup ## Take away, one at a time, what keeps the service correct; a test must notice each
+	@$(VENV_PYTHON) scripts/mutants.py
 
 lint: setup ## Check style, formatting and the direction of imports
 	@$(VENV_PYTHON) -m ruff check .

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
+from api.greenlets import aside
 from api.sections import checked_domain, checked_draft, checked_target, is_built_in
 from api.service import Service
 from models.calibration_sets import find_set, set_file
@@ -115,7 +116,7 @@ def _with_set(service: Service, spec: JobSpec, set_id: str) -> Admitted:
         calibration = calibration.model_copy(update={"format": kind})
         local = calibration.model_copy(update={"source": str(path)})
         try:
-            checked = _checked(spec, local)
+            checked = aside(lambda: _checked(spec, local), path.stat().st_size)
         except InvalidInput as error:
             raise InvalidInput(error.field, error.problem.replace(str(path), calibration.source)) from None
     return Admitted(checked.model_copy(update={"calibration": calibration}), set_id)

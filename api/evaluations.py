@@ -183,7 +183,7 @@ def _place(cursor: str | None, selection: Selection) -> list[Any] | None:
         blocks = second if isinstance(second, list) else [None]
         fits = all(type(number) is int and 0 <= number < 2**15 for number in (first, *blocks))
     else:
-        fits = type(first) in (int, float) and isinstance(second, str) and "\0" not in second
+        fits = isinstance(first, int | float) and isinstance(second, str)
     if not fits:
         raise bad_cursor()
     return place

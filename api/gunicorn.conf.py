@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import Any
 
+from gevent import Timeout
+
+from api.greenlets import SWITCH_SECONDS
 from api.settings import read_api_settings
 from models.logs import logging_config, set_up_logging
 from models.settings import get_settings
 
 _settings = read_api_settings()
 _log_format = get_settings().log_format
+_UNREAD_BYTES = 64 << 20
+_UNREAD_SECONDS = 8
 
 bind = (
     f"[{_settings.host}]:{_settings.port}" if ":" in _settings.host else f"{_settings.host}:{_settings.port}"
@@ -35,5 +42,16 @@ def post_worker_init(worker: Any) -> None:
     from api.warm import warm_up
 
     set_up_logging(_log_format)
+    sys.setswitchinterval(SWITCH_SECONDS)
     warm_up()
     worker.wsgi.extensions["skipmap"].hub.stopping = lambda: not worker.alive
+
+
+def post_request(worker: Any, request: Any, environ: Any, response: Any) -> None:
+    """Take in what nobody has read of a body: a client that is still sending would never see the answer."""
+    body = request.body
+    left = _UNREAD_BYTES
+    # A reader that has failed stays failed, and the client may have left.
+    with contextlib.suppress(Exception), Timeout(_UNREAD_SECONDS, False):
+        while left > 0 and not body.failed and (piece := body.read(min(left, 1 << 16))):
+            left -= len(piece)

@@ -151,7 +151,7 @@ def _problem_statuses(route: Route) -> set[int]:
     if "<" in route.path:
         statuses.add(404)
     if route.body is not None or route.uploads:
-        statuses |= {400, 413, 415}
+        statuses |= {400, 408, 413, 415}
     return statuses
 
 

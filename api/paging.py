@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -13,11 +14,13 @@ from flask import Response, request
 from pydantic import Field
 
 from api.requests import Query
+from skipmap.canonical import bad_text
 from skipmap.client.documents import Page
 from skipmap.errors import InvalidInput
 
 Item = TypeVar("Item")
 _MOST_CHARACTERS = 4096
+_LARGEST = 2**63
 
 
 class PageQuery(Query):
@@ -34,7 +37,10 @@ def make_cursor(kind: str, place: Any) -> str:
 
 
 def read_cursor(cursor: str | None, kind: str) -> Any:
-    """The place that a cursor of this kind names, None without one; raises InvalidInput for any other text."""
+    """The place that a cursor of this kind names, None without one; raises InvalidInput for any other text.
+
+    Numbers of a place are finite and fit 64 bits, and its texts can be stored; what else it is made of, the list checks.
+    """
     if cursor is None:
         return None
     try:
@@ -44,7 +50,7 @@ def read_cursor(cursor: str | None, kind: str) -> Any:
         made_for, place = json.loads(data)
     except (ValueError, TypeError, RecursionError, binascii.Error):
         raise bad_cursor() from None
-    if made_for != kind or place is None:
+    if made_for != kind or not _is_storable(place):
         raise bad_cursor()
     return place
 
@@ -67,3 +73,14 @@ def page_of(items: Sequence[Item], next_cursor: str | None) -> Response:
 def json_response(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A document as JSON."""
     return Response(document.model_dump_json(), status, headers, content_type="application/json")
+
+
+def _is_storable(place: Any) -> bool:
+    if isinstance(place, list):
+        return all(_is_storable(part) for part in place)
+    if isinstance(place, str):
+        return bad_text(place) is None
+    # A boolean is an integer to Python, and none of a cursor's places.
+    if type(place) is int:
+        return -_LARGEST <= place < _LARGEST
+    return isinstance(place, float) and math.isfinite(place)

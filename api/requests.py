@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 from flask import request
+from gunicorn.http.errors import ParseException
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from api.problems import BAD_REQUEST, UNSUPPORTED_MEDIA_TYPE, ProblemError
+from api.greenlets import within
+from api.problems import BAD_REQUEST, REQUEST_TIMEOUT, TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, ProblemError
+from api.service import current_service
 from skipmap.canonical import bad_text
 from skipmap.errors import InvalidInput, choices
 from skipmap.spec import JobSpec
 
 _SHOWN_CHARACTERS = 80
+_PIECE_BYTES = 1 << 16
 
 
 class Query(BaseModel):
@@ -45,13 +50,39 @@ def read_json(model: type[BaseModel]) -> BaseModel:
     refuse_encoded()
     if request.mimetype != "application/json":
         raise ProblemError(UNSUPPORTED_MEDIA_TYPE, "the body must be application/json")
-    data = _parsed(request.get_data(cache=False))
+    data = _parsed(b"".join(body_pieces(current_service().settings.body_bytes, "a body")))
     if not isinstance(data, dict):
         raise InvalidInput("body", f"must be an object (given: {_shown(data)})")
     try:
         return model.parse(data) if issubclass(model, JobSpec) else validated(model, data)
     except RecursionError:
         raise ProblemError(BAD_REQUEST, "the body is nested too deeply") from None
+
+
+def body_pieces(most_bytes: int, what: str) -> Iterator[bytes]:
+    """The request's body, piece by piece; ``what`` names it in messages.
+
+    Raises ProblemError for a body that is larger, cut short or malformed, and for one of which a piece takes longer
+    than ``SKIPMAP_BODY_SECONDS``.
+    """
+    length = request.content_length
+    if length is None and "wsgi.input_terminated" not in request.environ:
+        # Nothing says where the body ends, so there is none.
+        length = 0
+    size = 0
+    while True:
+        if max(size, length or 0) > most_bytes:
+            raise ProblemError(TOO_LARGE, f"{what} may have {most_bytes} bytes")
+        wanted = _PIECE_BYTES if length is None else min(_PIECE_BYTES, length - size)
+        if wanted == 0:
+            return
+        piece = _piece(wanted)
+        if not piece:
+            break
+        size += len(piece)
+        yield piece
+    if length is not None:
+        raise ProblemError(BAD_REQUEST, f"the body ended after {size} of {length} bytes; send it again")
 
 
 def refuse_encoded() -> None:
@@ -72,6 +103,21 @@ def validated(model: type[BaseModel], data: dict[str, Any]) -> BaseModel:
         return model.model_validate(data)
     except ValidationError as error:
         raise _first_problem(error) from None
+
+
+def _piece(size: int) -> bytes:
+    seconds = current_service().settings.body_seconds
+    stalled = ProblemError(
+        REQUEST_TIMEOUT, f"{size} bytes of the body took longer than {seconds:g} s; send it again"
+    )
+    try:
+        with within(seconds, stalled):
+            piece: bytes = request.environ["wsgi.input"].read(size)
+    except (ParseException, OSError):
+        raise ProblemError(
+            BAD_REQUEST, "the body is cut short or its chunks are malformed; send it again"
+        ) from None
+    return piece
 
 
 def _parsed(data: bytes) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tempfile
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from flask import Response, g
@@ -12,6 +13,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from api.auth import current_principal
+from api.greenlets import aside
 from api.paging import PageQuery, bad_cursor, json_response, make_cursor, page_of, read_cursor
 from api.requests import Query
 from api.routes import PREFIX, Answer, Routes
@@ -23,6 +25,7 @@ from models.audit import record
 from models.base import is_id
 from models.calibration_sets import (
     CalibrationSet,
+    SetFile,
     content_of,
     delete_set,
     find_set,
@@ -33,7 +36,7 @@ from models.calibration_sets import (
 from skipmap.calibration.items import Item
 from skipmap.calibration.jsonl import items_of
 from skipmap.calibration.lines import objects
-from skipmap.calibration.mmlu import load_mmlu
+from skipmap.calibration.mmlu import mmlu_items
 from skipmap.calibration.spec_bench import questions_of
 from skipmap.client.documents import CalibrationSetView, ItemPreview, Page
 
@@ -114,10 +117,13 @@ def get_set(set_id: str) -> Response:
 def get_items(set_id: str, query: PageQuery) -> Response:
     """Preview the items of a set; long texts are cut."""
     kind = f"items {set_id}"
-    start = read_cursor(query.cursor, kind) or 0
+    start = read_cursor(query.cursor, kind)
+    if start is None:
+        start = 0
     if type(start) is not int or start < 0:
         raise bad_cursor()
-    items, after = current_service().database.read(read_items, set_id, start, query.limit)
+    file, form = current_service().database.read(_fetched, set_id)
+    items, after = aside(lambda: items_from(file, form, start, query.limit), len(file.content))
     return page_of([_preview(item) for item in items], None if after is None else make_cursor(kind, after))
 
 
@@ -164,31 +170,42 @@ def store_upload(
 ) -> tuple[CalibrationSetView, bool]:
     """Keep a checked file; returns its set and whether it is new."""
     row, new = store_set(
-        session, upload.content, name, len(upload.items), upload.statistics, principal.user_id
+        session, upload.content, name, upload.items, upload.statistics, principal.user_id
     )
     if new:
         record(session, principal.user_id, "calibration_set.create", row.id, request_id)
     return set_view(row), new
 
 
-def read_items(session: Session, set_id: str, start: int, limit: int) -> tuple[Sequence[Item], int | None]:
-    """Some items of a set, and where the next ones begin: a byte of a file of lines, a row of a table."""
-    kind: Format = find_set(session, set_id).statistics["format"]
+def items_from(file: SetFile, kind: Format, start: int, limit: int) -> tuple[Sequence[Item], int | None]:
+    """Some items of a set, and where the next ones begin: a byte of a file of lines, a row of a table.
+
+    Raises InvalidInput when none can begin at ``start``.
+    """
     if kind == "mmlu":
         with tempfile.TemporaryDirectory(prefix="skipmap-set-") as folder:
-            items = load_mmlu(set_file(session, set_id).write(Path(folder)))
-        stop = start + limit
-        return items[start:stop], stop if stop < len(items) else None
-    file = io.BytesIO(content_of(session, set_id))
-    file.seek(start)
+            items = list(islice(mmlu_items(file.write(Path(folder)), start), limit + 1))
+        if not items:
+            raise bad_cursor()
+        return items[:limit], start + limit if len(items) > limit else None
+    content = io.BytesIO(file.content)
+    if start:
+        if start >= len(file.content) or file.content[start - 1] != ord("\n"):
+            raise bad_cursor()
+        content.seek(start)
     lines: list[bytes] = []
-    while len(lines) < limit and (line := file.readline()):
+    while len(lines) < limit and (line := content.readline()):
         if line.strip():
             lines.append(line)
-    after = file.tell()
+    after = content.tell()
     if not lines:
         return [], None
-    return _items(lines, kind), after if file.read(1) else None
+    return _items(lines, kind), after if content.read(1) else None
+
+
+def _fetched(session: Session, set_id: str) -> tuple[SetFile, Format]:
+    kind: Format = find_set(session, set_id).statistics["format"]
+    return set_file(session, set_id), kind
 
 
 def _items(lines: Sequence[bytes], kind: Format) -> list[Item]:

@@ -31,6 +31,10 @@ class ApiSettings(BaseSettings):
     body_bytes: int = Field(default=MIB, ge=1024)
     upload_bytes: int = Field(default=16 * MIB, ge=1024)
     upload_line_bytes: int = Field(default=MIB, ge=1024)
+    upload_items: int = Field(default=100_000, ge=1)
+    """Lines of a file of lines, questions of a table."""
+    body_seconds: float = Field(default=30, gt=0, le=3600)
+    """How long 64 KiB of a body, or its rest, may take to come."""
 
     reads_per_minute: int = Field(default=6000, ge=1)
     """GET requests of one token (without one: of one address)."""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from flask import request
 
+from api.greenlets import aside
 from api.problems import TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, ProblemError
-from api.requests import refuse_encoded
+from api.requests import body_pieces, refuse_encoded
 from api.settings import ApiSettings
 from skipmap.calibration.items import Item
 from skipmap.calibration.jsonl import items_of
 from skipmap.calibration.lines import Numbered, file_label, line_label, objects
-from skipmap.calibration.mmlu import is_mmlu, load_mmlu
+from skipmap.calibration.mmlu import is_mmlu, mmlu_items
 from skipmap.calibration.records import refuse_duplicates
 from skipmap.calibration.spec_bench import is_spec_bench, questions_of
 from skipmap.errors import InvalidInput
@@ -30,37 +30,17 @@ CSV = "text/csv"
 MEDIA_TYPES = (*JSON_LINES, CSV)
 
 Format = Literal["jsonl", "spec_bench", "mmlu"]
-_PIECE_BYTES = 1 << 16
-_LINES_A_TURN = 200
 _MOST_CATEGORIES = 50
 _DEEPEST = 32
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A checked file."""
+    """A checked file. ``statistics``: what a reader wants to know before a job is made of it."""
 
     content: bytes
-    format: Format
-    items: tuple[Item, ...]
-
-    @property
-    def statistics(self) -> dict[str, Any]:
-        """What a reader wants to know before a job is made of it."""
-        counts = Counter(item.category or "(none)" for item in self.items)
-        lengths = [sum(map(len, item.turns)) for item in self.items]
-        return {
-            "format": self.format,
-            "categories": dict(counts.most_common(_MOST_CATEGORIES)),
-            "with_reference": sum(item.scored_turn is not None for item in self.items),
-            "with_choices": sum(bool(item.choices) for item in self.items),
-            "most_turns": max(len(item.turns) for item in self.items),
-            "prompt_characters": {
-                "least": min(lengths),
-                "median": statistics.median(lengths),
-                "most": max(lengths),
-            },
-        }
+    items: int
+    statistics: dict[str, Any]
 
 
 def read_upload(settings: ApiSettings, name: str) -> Upload:
@@ -72,23 +52,26 @@ def read_upload(settings: ApiSettings, name: str) -> Upload:
     with tempfile.TemporaryDirectory(prefix="skipmap-upload-") as folder:
         path = Path(folder) / ("upload.csv" if media_type == CSV else "upload.jsonl")
         with path.open("wb") as file:
-            _copy(file, settings.upload_bytes)
-        kind, items = _checked(path, name, settings.upload_line_bytes)
-        return Upload(path.read_bytes(), kind, tuple(items))
+            for piece in body_pieces(settings.upload_bytes, "a calibration file"):
+                file.write(piece)
+            size = file.tell()
+        return aside(lambda: _upload(settings, path, name), size)
 
 
-def lines_of(file: IO[bytes], name: str, most_bytes: int) -> Iterator[bytes]:
-    """Lines of a file; raises InvalidInput for one that is too long, before it is read whole."""
+def lines_of(file: IO[bytes], name: str, most_bytes: int, most_lines: int) -> Iterator[bytes]:
+    """Lines of a file; raises InvalidInput for one that is too long, before it is read whole.
+
+    Raises ProblemError for too many lines.
+    """
     number = 0
     while line := file.readline(most_bytes + 1):
         number += 1
+        if number > most_lines:
+            raise _too_many(most_lines, "lines")
         if len(line) > most_bytes:
             raise InvalidInput(
                 line_label(name, number), f"is longer than {most_bytes} bytes; an item must be shorter"
             )
-        if number % _LINES_A_TURN == 0:
-            # Other requests of this process get their turn.
-            time.sleep(0)
         yield line
 
 
@@ -104,28 +87,38 @@ def _media_type() -> str:
     return request.mimetype
 
 
-def _copy(file: IO[bytes], most_bytes: int) -> None:
-    size = 0
-    if (request.content_length or 0) > most_bytes:
-        raise _too_large(most_bytes)
-    # The limit here is this one, not that of JSON bodies.
-    request.max_content_length = most_bytes + 1
-    while piece := request.stream.read(_PIECE_BYTES):
-        size += len(piece)
-        if size > most_bytes:
-            raise _too_large(most_bytes)
-        file.write(piece)
+def _upload(settings: ApiSettings, path: Path, name: str) -> Upload:
+    kind, items = _checked(settings, path, name)
+    return Upload(path.read_bytes(), len(items), _statistics(kind, items))
 
 
-def _too_large(most_bytes: int) -> ProblemError:
-    return ProblemError(TOO_LARGE, f"a calibration file may have {most_bytes} bytes")
+def _statistics(kind: Format, items: Sequence[Item]) -> dict[str, Any]:
+    counts = Counter(item.category or "(none)" for item in items)
+    lengths = [sum(map(len, item.turns)) for item in items]
+    return {
+        "format": kind,
+        "categories": dict(counts.most_common(_MOST_CATEGORIES)),
+        "with_reference": sum(item.scored_turn is not None for item in items),
+        "with_choices": sum(bool(item.choices) for item in items),
+        "most_turns": max(len(item.turns) for item in items),
+        "prompt_characters": {
+            "least": min(lengths),
+            "median": statistics.median(lengths),
+            "most": max(lengths),
+        },
+    }
 
 
-def _checked(path: Path, name: str, most_bytes: int) -> tuple[Format, Sequence[Item]]:
+def _too_many(most: int, what: str) -> ProblemError:
+    return ProblemError(TOO_LARGE, f"a calibration file may have {most} {what}; send a part of it")
+
+
+def _checked(settings: ApiSettings, path: Path, name: str) -> tuple[Format, Sequence[Item]]:
     if path.suffix == ".csv":
-        return "mmlu", _mmlu(path, name)
+        return "mmlu", _mmlu(path, name, settings.upload_items)
     with path.open("rb") as file:
-        numbered = _shallow(objects(lines_of(file, name, most_bytes), name), name)
+        lines = lines_of(file, name, settings.upload_line_bytes, settings.upload_items)
+        numbered = _shallow(objects(lines, name), name)
         first = next(numbered)
         whole = chain([first], numbered)
         if is_spec_bench(first[1]):
@@ -148,7 +141,7 @@ def _is_deep(value: Any, levels: int) -> bool:
     return levels == 0 or any(_is_deep(part, levels - 1) for part in parts)
 
 
-def _mmlu(path: Path, name: str) -> list[Item]:
+def _mmlu(path: Path, name: str, most: int) -> list[Item]:
     try:
         if not is_mmlu(path):
             raise InvalidInput(
@@ -156,10 +149,13 @@ def _mmlu(path: Path, name: str) -> list[Item]:
                 "is no MMLU file: give its header (question, choice0, ..., answer) or its six columns, "
                 "the last one a letter",
             )
-        return load_mmlu(path)
+        items = list(islice(mmlu_items(path), most + 1))
     except InvalidInput as error:
         # The copy has another name than the file that was sent.
         raise InvalidInput(error.field.replace(path.name, name), error.problem) from None
+    if len(items) > most:
+        raise _too_many(most, "questions")
+    return items
 
 
 def _questions(numbered: Sequence[Numbered], name: str) -> list[Item]:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import structlog
 
+from skipmap.visible import visible
+
 Form = Literal["text", "json"]
 
 _SHARED: Sequence[structlog.typing.Processor] = (
@@ -58,9 +60,11 @@ def logging_config(form: Form) -> dict[str, Any]:
 def _formatter(form: Form) -> structlog.stdlib.ProcessorFormatter:
     # Plain tracebacks: others show local variables, and with them addresses that hold passwords.
     last: list[structlog.typing.Processor] = [
+        _one_line_event,
         structlog.dev.ConsoleRenderer(
             colors=False, pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
-        )
+        ),
+        _visible_text,
     ]
     if form == "json":
         last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
@@ -68,3 +72,14 @@ def _formatter(form: Form) -> structlog.stdlib.ProcessorFormatter:
         foreign_pre_chain=_SHARED,
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
     )
+
+
+def _one_line_event(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    # Values with line breaks are quoted by the renderer, the event itself is not.
+    event["event"] = visible(str(event.get("event", "")), keep="")
+    return event
+
+
+def _visible_text(logger: Any, method: str, text: str) -> str:
+    # What others send, such as addresses, ends up on somebody's terminal.
+    return visible(text)

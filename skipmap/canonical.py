@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+_ENTRIES_A_PIECE = 1000
 
 
 def canonical_json(value: Any) -> str:
@@ -15,7 +17,10 @@ def canonical_json(value: Any) -> str:
 
 def digest(value: Any) -> str:
     """Sha256 (hex) of the canonical text of a JSON value."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    found = hashlib.sha256()
+    for piece in _pieces(value):
+        found.update(piece.encode())
+    return found.hexdigest()
 
 
 def bad_text(data: Any, place: str = "") -> str | None:
@@ -32,3 +37,19 @@ def bad_text(data: Any, place: str = "") -> str | None:
         parts = enumerate(data)
     found = (bad_text(value, f"{place}.{key}".removeprefix(".")) for key, value in parts)
     return next((where for where in found if where is not None), None)
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """The canonical text cut at the entries of long lists: the whole of it at once would hold up other threads."""
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        for number, key in enumerate(sorted(value)):
+            yield f"{',' if number else '{'}{canonical_json(key)}:"
+            yield from _pieces(value[key])
+        yield "}" if value else "{}"
+    elif isinstance(value, list) and len(value) > _ENTRIES_A_PIECE:
+        for start in range(0, len(value), _ENTRIES_A_PIECE):
+            yield "," if start else "["
+            yield canonical_json(value[start : start + _ENTRIES_A_PIECE])[1:-1]
+        yield "]"
+    else:
+        yield canonical_json(value)

@@ -130,11 +130,15 @@ def _named(name: str, gpus: Sequence[str], parts: Sequence[str]) -> str | None:
 def take_place(candidates: Sequence[Place], folder: Path) -> tuple[Place, PlaceLock]:
     """The first place that is free, with its lock; raises OwnerBusy when all are taken."""
     locks = [PlaceLock(folder, place.owner) for place in candidates]
-    for wait_seconds in (0.0, _WAIT_SECONDS):
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while True:
         for place, lock in zip(candidates, locks, strict=True):
             with suppress(OwnerBusy):
-                lock.acquire(wait_seconds)
+                lock.acquire(0.0)
                 return place, lock
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_POLL_SECONDS)
     taken = ", ".join(place.owner for place in candidates)
     way_out = (
         "stop a worker" if candidates[0].gpu else "stop that worker, or set SKIPMAP_SLOT to another name"

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from skipmap.calibration.items import Item
@@ -37,21 +38,25 @@ _BARE = Layout(question=0, choices=(1, 2, 3, 4), answer=5, width=6)
 
 def load_mmlu(path: Path) -> list[Item]:
     """Questions of one subject file; an id is file name and row number, the category is the subject."""
+    return list(mmlu_items(path))
+
+
+def mmlu_items(path: Path, start: int = 0) -> Iterator[Item]:
+    """Like ``load_mmlu``, question by question from the one at index ``start`` on."""
     rows = _rows(path)
     first = next(rows, None)
     if first is None:
         raise InvalidInput(file_label(path.name), "empty; give rows of question, options and answer")
     layout = header_layout(first[1])
-    questions = list(rows) if layout else [first, *rows]
-    if not questions:
-        raise InvalidInput(file_label(path.name), "has a header but no question")
     if layout is None:
         _refuse_unknown_layout(first, path.name)
-        layout = _BARE
-    return [
-        _item(row, layout, f"{path.stem}-{index}", subject(path), line_label(path.name, line))
-        for index, (line, row) in enumerate(questions, start=1)
-    ]
+        layout, rows = _BARE, chain([first], rows)
+    number, category = 0, subject(path)
+    for number, (line, row) in enumerate(rows, start=1):
+        if number > start:
+            yield _item(row, layout, f"{path.stem}-{number}", category, line_label(path.name, line))
+    if number == 0:
+        raise InvalidInput(file_label(path.name), "has a header but no question")
 
 
 def load_dev_shots(path: Path) -> list[Item]:

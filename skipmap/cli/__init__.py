@@ -45,8 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(error: Exception, code: int) -> int:
+    from skipmap.visible import one_line
+
     # Libraries send paragraphs; a message is one line.
-    print(f"skipmap: {' '.join(str(error).split())}", file=sys.stderr)
+    print(f"skipmap: {one_line(str(error))}", file=sys.stderr)
     return code
 
 

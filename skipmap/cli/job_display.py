@@ -12,9 +12,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from skipmap.cli.console import PlainConsole
 from skipmap.cli.job_text import best_text, level_title, pace_text, state_line, waiting_text
 from skipmap.client.documents import ENDED, JobView
 from skipmap.client.watch import Away
+from skipmap.visible import one_line, visible
 
 Display = Callable[[JobView | Away], None]
 
@@ -24,7 +26,7 @@ _BAR_WIDTH = 28
 @contextmanager
 def job_display() -> Iterator[Display]:
     """State, levels, rate, remaining time and best so far; plain lines where stderr is no terminal."""
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    console = PlainConsole(stderr=True)
     if not console.is_terminal:
         yield _PlainLines(console)
         return
@@ -42,7 +44,7 @@ class _PlainLines:
     def __call__(self, seen: JobView | Away) -> None:
         line = _away_text(seen) if isinstance(seen, Away) else state_line(seen)
         if line != self._last:
-            self._console.print(line, soft_wrap=True)
+            self._console.print_lines([line])
         self._last = line
 
 
@@ -59,13 +61,13 @@ class _LiveTable:
             self._job = seen
         parts: list[RenderableType] = [] if self._job is None else list(self._picture(self._job))
         if isinstance(seen, Away):
-            parts.append(Text(_away_text(seen), style="yellow"))
+            parts.append(Text(one_line(_away_text(seen)), style="yellow"))
         self._live.update(Group(*parts), refresh=True)
 
     def _picture(self, job: JobView) -> Iterator[RenderableType]:
         name = f" ({job.name})" if job.name else ""
         head = f"job {job.id}{name}: {job.domain} on {job.target} with draft {job.draft}"
-        yield Text(head)
+        yield Text(one_line(head))
         levels = Table.grid(padding=(0, 2))
         for level in job.levels:
             feasible = f"{level.feasible} feasible" if level.kind in ("single", "level") else ""
@@ -81,14 +83,14 @@ class _LiveTable:
         pace = pace_text(job.progress) if running else ""
         line = "  ".join(part for part in (job.state, pace, waiting_text(job)) if part)
         if job.state in ENDED:
-            yield Text(line)
+            yield Text(one_line(line))
         else:
-            self._spinner.update(text=Text(line))
+            self._spinner.update(text=Text(one_line(line)))
             yield self._spinner
         if job.best is not None:
             yield Text(best_text(job.best))
         if job.error:
-            yield Text(f"error: {job.error}", style="red")
+            yield Text(visible(f"error: {job.error}"), style="red")
 
 
 def _away_text(away: Away) -> str:

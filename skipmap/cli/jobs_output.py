@@ -19,6 +19,7 @@ from skipmap.errors import InvalidInput
 from skipmap.maps.document import build_map
 from skipmap.profiling.store import write_atomically
 from skipmap.profiling.summary import summary
+from skipmap.visible import visible
 
 _ROWS_SHOWN = 50
 
@@ -65,7 +66,7 @@ def result(arguments: Namespace) -> int:
         write_atomically(files["out"], canonical_json(document))
     if domain_map is not None:
         write_atomically(files["map"], json.dumps(domain_map, indent=2, ensure_ascii=False))
-    print(json.dumps(document, ensure_ascii=False) if arguments.json else "\n".join(lines))
+    print(visible(json.dumps(document, ensure_ascii=False) if arguments.json else "\n".join(lines)))
     for name, path in files.items():
         say(f"{'result' if name == 'out' else name}: {path}")
     return 0

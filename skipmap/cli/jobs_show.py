@@ -38,9 +38,9 @@ def run(arguments: Namespace) -> int:
 def show(job: JobView) -> None:
     """Print a job to stdout."""
     console = AnswerConsole()
-    console.print("\n".join(_head(job)), soft_wrap=True)
+    console.print_lines(_head(job))
     console.print(_levels(job))
-    console.print("\n".join(_rest(job)), soft_wrap=True)
+    console.print_lines(_rest(job))
 
 
 def _head(job: JobView) -> Iterator[str]:

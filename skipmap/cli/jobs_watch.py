@@ -14,6 +14,7 @@ from skipmap.client.watch import watch
 from skipmap.errors import Interrupted, ModelFailure, Refused
 from skipmap.profiling.documents import SCHEMA
 from skipmap.profiling.summary import summary
+from skipmap.visible import visible
 
 
 def run(arguments: Namespace) -> int:
@@ -60,7 +61,7 @@ def _watched(client: Client, job_id: str) -> JobView:
 def _summarise(client: Client, job: JobView) -> None:
     document = client.result(job.id)
     if document.get("schema") == SCHEMA:
-        print("\n".join(summary(document)))
+        print(visible("\n".join(summary(document))))
     else:
         # A result of a newer service: what the job says of itself is understood all the same.
         show(job)

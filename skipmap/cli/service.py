@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from skipmap.client.client import Client
 from skipmap.client.server import find_server
 from skipmap.errors import InvalidInput
+from skipmap.visible import one_line, visible
 
 
 def connect(arguments: Namespace) -> Client:
@@ -22,15 +23,15 @@ def connect(arguments: Namespace) -> Client:
 
 def say(text: str) -> None:
     """A remark on stderr, in one line."""
-    print(f"skipmap: {' '.join(text.split())}", file=sys.stderr)
+    print(f"skipmap: {one_line(text)}", file=sys.stderr)
 
 
 def print_json(answer: BaseModel | Iterable[BaseModel]) -> None:
     """One JSON document: an object, or a list."""
     if isinstance(answer, BaseModel):
-        print(json.dumps(answer.model_dump(mode="json"), ensure_ascii=False))
+        print(visible(json.dumps(answer.model_dump(mode="json"), ensure_ascii=False)))
     else:
-        print(json.dumps([item.model_dump(mode="json") for item in answer], ensure_ascii=False))
+        print(visible(json.dumps([item.model_dump(mode="json") for item in answer], ensure_ascii=False)))
 
 
 def checked_limit(limit: int | None) -> int | None:

@@ -56,7 +56,7 @@ def show(arguments: Namespace) -> int:
     if arguments.json:
         print_json(one)
     else:
-        AnswerConsole().print("\n".join(_lines(one, items)), soft_wrap=True)
+        AnswerConsole().print_lines(_lines(one, items))
     return 0
 
 

@@ -32,7 +32,7 @@ class Witness:
         now = {
             (job, key): value
             for job, key, value in self.cluster.sql(
-                "SELECT job_id, skip_key, claim_token || md5(prompts::text) FROM evaluations"
+                "SELECT job_id, skip_key, coalesce(claim_token::text, 'cached') || md5(prompts::text) FROM evaluations"
             )
         }
         for unit, value in self.seen.items():
