@@ -39,7 +39,7 @@ def make_cursor(kind: str, place: Any) -> str:
 def read_cursor(cursor: str | None, kind: str) -> Any:
     """The place that a cursor of this kind names, None without one; raises InvalidInput for any other text.
 
-    Numbers of a place are finite and fit 64 bits, and its texts can be stored; what else it is made of, the list checks.
+    Numbers of a place are finite and fit 64 bits, and its texts can be stored; the list itself checks the rest.
     """
     if cursor is None:
         return None

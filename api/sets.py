@@ -169,9 +169,7 @@ def store_upload(
     session: Session, principal: Principal, upload: Upload, name: str, request_id: str | None = None
 ) -> tuple[CalibrationSetView, bool]:
     """Keep a checked file; returns its set and whether it is new."""
-    row, new = store_set(
-        session, upload.content, name, upload.items, upload.statistics, principal.user_id
-    )
+    row, new = store_set(session, upload.content, name, upload.items, upload.statistics, principal.user_id)
     if new:
         record(session, principal.user_id, "calibration_set.create", row.id, request_id)
     return set_view(row), new

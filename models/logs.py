@@ -74,12 +74,14 @@ def _formatter(form: Form) -> structlog.stdlib.ProcessorFormatter:
     )
 
 
-def _one_line_event(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def _one_line_event(
+    logger: Any, method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
     # Values with line breaks are quoted by the renderer, the event itself is not.
     event["event"] = visible(str(event.get("event", "")), keep="")
     return event
 
 
-def _visible_text(logger: Any, method: str, text: str) -> str:
+def _visible_text(logger: Any, method: str, text: Any) -> str:
     # What others send, such as addresses, ends up on somebody's terminal.
     return visible(text)

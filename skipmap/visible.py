@@ -13,7 +13,7 @@ _ACTING = re.compile(
 
 
 def visible(text: str, keep: str = "\n\t") -> str:
-    r"""Text with controls as JSON writes them (``\u001b``), so that JSON stays the same JSON; ``keep``: those that stay."""
+    r"""Text with controls as JSON writes them (``\u001b``), except ``keep``; JSON stays the same JSON."""
     return _ACTING.sub(lambda found: found[0] if found[0] in keep else json.dumps(found[0])[1:-1], text)
 
 

@@ -32,6 +32,13 @@ def test_order_of_keys_does_not_matter(value):
     assert digest(turned) == digest(value)
 
 
+@given(values, st.integers(0, 3))
+def test_digests_are_those_of_the_text(value, times):
+    long = [value] * (1000 * times + times)
+    for document in (value, long, {"b": long, "a": {"c": value, "": [long]}}):
+        assert digest(document) == hashlib.sha256(canonical_json(document).encode()).hexdigest()
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_numbers_that_json_lacks_are_refused(number):
     with pytest.raises(ValueError, match="JSON"):

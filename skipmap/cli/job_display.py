@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -37,7 +37,7 @@ def job_display() -> Iterator[Display]:
 class _PlainLines:
     """A line whenever something has changed, for logs."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: PlainConsole) -> None:
         self._console = console
         self._last = ""
 
@@ -67,7 +67,7 @@ class _LiveTable:
     def _picture(self, job: JobView) -> Iterator[RenderableType]:
         name = f" ({job.name})" if job.name else ""
         head = f"job {job.id}{name}: {job.domain} on {job.target} with draft {job.draft}"
-        yield Text(one_line(head))
+        yield Text(visible(head, keep=""))
         levels = Table.grid(padding=(0, 2))
         for level in job.levels:
             feasible = f"{level.feasible} feasible" if level.kind in ("single", "level") else ""
@@ -83,14 +83,14 @@ class _LiveTable:
         pace = pace_text(job.progress) if running else ""
         line = "  ".join(part for part in (job.state, pace, waiting_text(job)) if part)
         if job.state in ENDED:
-            yield Text(one_line(line))
+            yield Text(visible(line, keep=""))
         else:
-            self._spinner.update(text=Text(one_line(line)))
+            self._spinner.update(text=Text(visible(line, keep="")))
             yield self._spinner
         if job.best is not None:
             yield Text(best_text(job.best))
         if job.error:
-            yield Text(visible(f"error: {job.error}"), style="red")
+            yield Text(visible(f"error: {job.error}", keep=""), style="red")
 
 
 def _away_text(away: Away) -> str:

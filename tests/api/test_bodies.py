@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import socket
 import statistics
@@ -21,6 +22,13 @@ _LINES = b'{"id": 1, "prompt": "One?"}\n{"id": 2, "prompt": "Two?"}\n'
 _UPLOAD = "/api/v1/calibration-sets"
 _JSON_LINES = "application/x-ndjson"
 _JSON = "application/json"
+_TAKES_BODY = ((_UPLOAD, _JSON_LINES), ("/api/v1/jobs", _JSON))
+_MALFORMED = (
+    b"zz\r\n\r\n",
+    b"-1\r\nx\r\n",
+    b"1\r\nxyz\r\n0\r\n\r\n",
+    b"1\r\nx\r\n0\r\nno trailer\r\n\r\n",
+)
 
 
 @pytest.fixture
@@ -45,64 +53,49 @@ def _send(served: Served, path: str, kind: str, framing: str, *pieces: bytes, en
     return answer.status, document, closed
 
 
-@pytest.mark.parametrize(("path", "kind"), [(_UPLOAD, _JSON_LINES), ("/api/v1/jobs", _JSON)])
-def test_a_body_that_is_cut_short_is_refused(served, bench, path, kind):
-    status, problem, closed = _send(served, path, kind, "Content-Length: 500", _LINES, end=True)
-    assert (status, closed) == (400, True)
-    assert f"{len(_LINES)} of 500 bytes" in problem["detail"]
-    status, problem, closed = _send(
-        served, path, kind, "Transfer-Encoding: chunked", b"400\r\n", _LINES, end=True
-    )
-    assert (status, closed) == (400, True)
+def test_a_body_that_is_cut_short_is_refused(served, bench):
+    for path, kind in _TAKES_BODY:
+        status, problem, closed = _send(served, path, kind, "Content-Length: 500", _LINES, end=True)
+        assert (status, closed) == (400, True)
+        assert f"{len(_LINES)} of 500 bytes" in problem["detail"]
+        chunk = b"400\r\n" + _LINES
+        status, problem, closed = _send(served, path, kind, "Transfer-Encoding: chunked", chunk, end=True)
+        assert (status, closed) == (400, True)
     assert bench.sql("SELECT count(*) FROM calibration_sets") == [0]
 
 
-@pytest.mark.parametrize(("path", "kind"), [(_UPLOAD, _JSON_LINES), ("/api/v1/jobs", _JSON)])
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"zz\r\n\r\n",
-        b"-1\r\nx\r\n",
-        b"1\r\nxyz\r\n0\r\n\r\n",
-        b"1\r\nx\r\n0\r\nno trailer\r\n\r\n",
-    ],
-)
-def test_malformed_chunks_are_refused(served, path, kind, body):
-    status, problem, closed = _send(served, path, kind, "Transfer-Encoding: chunked", body)
-    assert (status, problem["type"], closed) == (400, "urn:skipmap:problem:bad-request", True)
+def test_malformed_chunks_are_refused(served):
+    for (path, kind), body in itertools.product(_TAKES_BODY, _MALFORMED):
+        status, problem, closed = _send(served, path, kind, "Transfer-Encoding: chunked", body)
+        assert (status, problem["type"], closed) == (400, "urn:skipmap:problem:bad-request", True), body
     assert not [line for line in served.log if "Traceback" in line]
 
 
-@pytest.mark.parametrize(
-    ("framing", "body"), [("Content-Length: 500", b"{"), ("Transfer-Encoding: chunked", b"ffffff\r\n{")]
-)
-@pytest.mark.parametrize(("path", "kind"), [(_UPLOAD, _JSON_LINES), ("/api/v1/jobs", _JSON)])
-def test_a_body_that_stalls_is_given_up(served, path, kind, framing, body):
-    started = time.monotonic()
-    status, problem, closed = _send(served, path, kind, framing, body)
-    assert (status, problem["type"], closed) == (408, "urn:skipmap:problem:request-timeout", True)
-    assert _STALL_SECONDS * 0.9 < time.monotonic() - started < 10
+def test_a_body_that_stalls_is_given_up(served):
+    stalls = (("Content-Length: 500", b"{"), ("Transfer-Encoding: chunked", b"ffffff\r\n{"))
+    for (path, kind), (framing, body) in itertools.product(_TAKES_BODY, stalls):
+        started = time.monotonic()
+        status, problem, closed = _send(served, path, kind, framing, body)
+        assert (status, problem["type"], closed) == (408, "urn:skipmap:problem:request-timeout", True)
+        assert _STALL_SECONDS * 0.9 < time.monotonic() - started < 10
 
 
-@pytest.mark.parametrize(
-    ("path", "kind", "size"), [("/api/v1/jobs", _JSON, 2 << 20), (_UPLOAD, _JSON_LINES, 17 << 20)]
-)
-@pytest.mark.parametrize("authorized", [True, False])
-def test_clients_that_send_too_much_see_the_answer(served, tmp_path, path, kind, size, authorized):
-    expected = 413 if authorized else 401
-    headers = {"Content-Type": kind} | (served.authorization if authorized else {})
-    address = f"http://127.0.0.1:{served.port}{path}"
-    request = urllib.request.Request(address, bytes(size), headers)
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=20)
-    with caught.value as answer:
-        assert (answer.code, json.load(answer)["status"]) == (expected, expected)
-    file = tmp_path / "body"
-    file.write_bytes(bytes(size))
-    options = [option for name, value in headers.items() for option in ("-H", f"{name}: {value}")]
-    command = ["curl", "-sS", "-w", "%{http_code}", "-o", "/dev/null", "--data-binary", f"@{file}", *options]
-    ran = subprocess.run([*command, address], capture_output=True, text=True, timeout=30)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, str(expected), "")
+def test_clients_that_send_too_much_see_the_answer(served, tmp_path):
+    for (path, kind), authorized in itertools.product(_TAKES_BODY, (True, False)):
+        expected = 413 if authorized else 401
+        body = bytes((17 if path == _UPLOAD else 2) << 20)
+        headers = {"Content-Type": kind} | (served.authorization if authorized else {})
+        address = f"http://127.0.0.1:{served.port}{path}"
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=20)
+        with caught.value as answer:
+            assert (answer.code, json.load(answer)["status"]) == (expected, expected)
+        file = tmp_path / "body"
+        file.write_bytes(body)
+        options = [option for name, value in headers.items() for option in ("-H", f"{name}: {value}")]
+        command = ["curl", "-sS", "-w", "%{http_code}", "-o", "/dev/null", "--data-binary", f"@{file}"]
+        ran = subprocess.run([*command, *options, address], capture_output=True, text=True, timeout=30)
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, str(expected), "")
 
 
 def test_large_tables_hold_up_nobody(served, database):
@@ -134,6 +127,9 @@ def test_large_tables_hold_up_nobody(served, database):
         assert answer.status < 300, document
         return document
 
+    first, answer = served.ask("/api/v1/jobs")
+    assert answer.status == 200
+    first.close()
     asking = threading.Thread(target=ask)
     asking.start()
     try:
@@ -141,7 +137,9 @@ def test_large_tables_hold_up_nobody(served, database):
         assert made["items"] == 60_000
         page = send("GET", f"{_UPLOAD}/{made['id']}/items?limit=200", _JSON)
         assert len(page["items"]) == 200
-        send("POST", "/api/v1/jobs", _JSON, json.dumps(spec | {"calibration": {"source": f"set:{made['id']}"}}))
+        send(
+            "POST", "/api/v1/jobs", _JSON, json.dumps(spec | {"calibration": {"source": f"set:{made['id']}"}})
+        )
     finally:
         done.set()
         asking.join()

@@ -4,68 +4,25 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from models.accounts import create_token, create_user
 from models.base import new_id
 from models.control import set_priority
 from models.submit import submit
+from tests.api.served import Served, serve
 from tests.models.bench import make_spec
 
-ROOT = Path(__file__).resolve().parents[2]
 _STREAMS = 40
-
-
-@dataclass
-class Served:
-    """A running server and a token for it."""
-
-    process: subprocess.Popen[str]
-    port: int
-    secret: str
-
-    def ask(
-        self, path: str, timeout: float = 20.0
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        connection.request("GET", path, headers={"Authorization": f"Bearer {self.secret}"})
-        return connection, connection.getresponse()
 
 
 @pytest.fixture
 def served(database, settings, tmp_path) -> Iterator[Served]:
-    def work(session):
-        user = create_user(session, "somebody")
-        return create_token(session, user.id, "a token", ["jobs:read"])[1]
-
-    secret = database.transaction(work)
-    environment = os.environ | {
-        "SKIPMAP_DATABASE_URL": settings.database_url,
-        "SKIPMAP_HOME": str(tmp_path),
-        "SKIPMAP_PORT": "0",
-        "SKIPMAP_API_WORKERS": "1",
-        "SKIPMAP_EVENT_POLL_SECONDS": "0.05",
-    }
-    command = [sys.executable, "-m", "gunicorn", "--config", "api/gunicorn.conf.py", "api.app:create_app()"]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    log = iter(process.stderr)
-    try:
-        port = next(int(found[1]) for line in log if (found := re.search(r"Listening at: \S+:(\d+)", line)))
-        yield Served(process, port, secret)
-    finally:
-        process.terminate()
-        process.communicate(timeout=30)
+    with serve(database, settings.database_url, tmp_path, "jobs:read") as server:
+        yield server
 
 
 def _status(served: Served, path: str) -> int:

@@ -99,6 +99,25 @@ def test_an_unused_set_can_be_removed(caller):
     assert caller.get(f"/calibration-sets/{set_id}/items").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("content", "kind", "what"),
+    [
+        (_items(4), "application/jsonl", "3 lines"),
+        (_items(2) + b"\n" * 9, "application/jsonl", "3 lines"),
+        (_CSV + "Three?,a,b,A\nFour?,a,b,B\n", "text/csv", "3 questions"),
+    ],
+)
+def test_files_of_too_many_items_are_refused(make_app, make_caller, bench, content, kind, what):
+    caller = make_caller("jobs:write", app=make_app(upload_items=3))
+    answer = caller.upload(content, content_type=kind)
+    assert (answer.status_code, answer.get_json()["type"]) == (413, "urn:skipmap:problem:too-large")
+    assert what in answer.get_json()["detail"]
+    assert bench.sql("SELECT count(*) FROM calibration_sets") == [0]
+    for whole in (_items(3), _CSV):
+        kind = "text/csv" if whole is _CSV else "application/jsonl"
+        assert caller.upload(whole, content_type=kind).status_code == 201
+
+
 _GOOD = _lines({"id": 1, "prompt": "Hm."})
 
 

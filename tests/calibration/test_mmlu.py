@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skipmap.calibration.mmlu import is_mmlu, load_dev_shots, load_mmlu
+from skipmap.calibration.mmlu import is_mmlu, load_dev_shots, load_mmlu, mmlu_items
 from skipmap.errors import InvalidInput
 
 HEADER = "question,choice0,choice1,choice2,choice3,answer\n"
@@ -37,6 +37,15 @@ def test_both_layouts_give_the_same_items(save: Save) -> None:
 def test_header_decides_the_order_of_columns(save: Save) -> None:
     (item,) = load_mmlu(save("\ufeffAnswer,choice1,choice0,Question\nB,one,zero,Which?\n"))
     assert (item.turns, item.choices, item.answer) == (("Which?",), ("zero", "one"), 1)
+
+
+def test_questions_from_one_on_keep_their_ids(save: Save) -> None:
+    path = save("q,a,b,c,d,A\n\nr,a,b,c,d,B\ns,a,b,c,d,no letter\n")
+    items = mmlu_items(path, 1)
+    assert next(items).id == "sky_test-2"
+    with pytest.raises(InvalidInput, match="line 4"):
+        next(items)
+    assert list(mmlu_items(path, 3)) == []
 
 
 @pytest.mark.parametrize(
