@@ -139,9 +139,13 @@ class Database:
         return now
 
     def close(self) -> None:
-        """Close the connections; the object may be used again."""
-        self.engine.dispose()
-        self._reader.dispose()
+        """Close the connections, those that threads are using as soon as they give them back.
+
+        The object may be used again.
+        """
+        for engine in (self.engine, self._reader):
+            event.listen(engine.pool, "checkin", lambda _connection, record: record.invalidate())
+            engine.dispose()
 
     def forget(self) -> None:
         """After a fork, in the child: leave the parent's connections alone and start with none."""

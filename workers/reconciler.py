@@ -157,10 +157,10 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         assert settings.broker_url is not None
         # A sweep that is cut off is tried again by the next one, not by its transactions.
-        patient = settings.model_copy(update={"retry_seconds": 2.0})
+        brisk = settings.model_copy(update={"retry_seconds": 0.0})
         reconciler = Reconciler(
             settings,
-            Database(patient, name="skipmap-reconciler"),
+            Database(brisk, name="skipmap-reconciler"),
             Broker(app, settings.broker_url),
             folder / f"reconciler-{os.getpid()}.alive",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -73,8 +74,16 @@ def make_app(settings: ServiceSettings, tmp_path) -> Iterator[Callable[..., Flas
     for app in made:
         service = app.extensions["skipmap"]
         service.hub.stopping = lambda: True
+        wait_for_hub()
         service.database.close()
         service.broker.close()
+
+
+def wait_for_hub() -> None:
+    """What an event hub's thread reads would come back to a pool that is closed."""
+    for thread in threading.enumerate():
+        if thread.name == "events":
+            thread.join(10)
 
 
 @pytest.fixture

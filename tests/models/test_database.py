@@ -179,3 +179,15 @@ def test_a_database_that_is_away_is_reported_in_time(settings, tmp_path):
     with pytest.raises(Unavailable, match="does not answer"):
         database.transaction(lambda session: session.execute(text("SELECT 1")))
     assert time.monotonic() - began < 2
+
+
+def test_a_connection_that_is_in_use_when_all_are_closed_is_closed_later(settings):
+    database = Database(settings)
+    connection = database.engine.connect()
+    raw = connection.connection.dbapi_connection
+    database.close()
+    assert not raw.closed
+    connection.close()
+    assert raw.closed
+    assert database.transaction(lambda session: session.scalar(text("SELECT 1"))) == 1
+    database.close()

@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import text
 
 from models.advance import Advance
+from models.lease import store_finding
 from models.progress import refresh_level, stirring_levels
 from models.queries import (
     attempts_of,
@@ -106,12 +107,21 @@ def test_the_best_so_far_skips_most_and_scores_highest(bench):
 def test_a_level_that_ends_says_what_it_has(bench):
     """Also when no sweep came by while it ran."""
     job = bench.submit()
-    bench.work_off()
+    bench.reach("cost")
     assert bench.sql("SELECT kind, done, size, feasible FROM levels WHERE depth > 0 ORDER BY idx") == [
         ("single", 5, 5, 5),
         ("level", 6, 6, 6),
     ]
     assert bench.job(job.id).best["skip"] == [0, 1]
+
+
+def test_a_job_that_has_succeeded_shows_what_its_result_selects(bench):
+    job = bench.submit()
+    claimed = bench.reach("result")
+    document = {"document": {"selected": [3]}}
+    bench.database.transaction(store_finding, bench.settings, claimed, "all", document, 1.0)
+    assert bench.finish(claimed) is Advance.ENDED
+    assert bench.job(job.id).best == {"skip": [3], "accept_length": 2.0, "metric": 0.8}
 
 
 def test_pages_of_jobs(bench):

@@ -4,6 +4,8 @@ import os
 import signal
 import time
 
+import pytest
+
 from deploy.standalone.signals import StopRequest
 
 
@@ -23,6 +25,15 @@ def test_first_asks_and_second_hurries():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.fixture
+def heeding_hangups():
+    """The tests themselves may run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heeding_hangups")
 def test_terminal_that_closes_does_not_hurry():
     with StopRequest() as stop:
         send(signal.SIGHUP)
