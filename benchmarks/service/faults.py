@@ -113,7 +113,7 @@ def _child_killed(on: Stage) -> float:
 def _drained(on: Stage) -> float:
     _begin(on)
     began = time.monotonic()
-    on.processes["bench-0"].terminate()
+    on.kill("bench-0", signal.SIGTERM)
     on.processes["bench-0"].wait()
     return since(began)
 
