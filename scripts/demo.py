@@ -70,7 +70,7 @@ def _demo(server: Server) -> None:
     print(f"Target {TARGET}, draft {DRAFT}, sample domains {' and '.join(DOMAINS)}.")
     print(f"Budget: at most {DEPTH} blocks skipped together, from the {POOL} best single blocks.")
     print(
-        "This takes three to four minutes on two free cores; figures that are stored already are not computed again."
+        "This takes about four minutes on two free cores; figures that are stored already are not computed again."
     )
     run, documents = _run_name(), []
     with Client(server) as client:
