@@ -26,8 +26,8 @@ demo: setup ## Profile the demo model through the service and show the domain ma
 test: setup ## Run the tests, real demo model included
 	@$(VENV_PYTHON) -m pytest -m "not slow"
 
-test-fast: setup ## Run the tests that need no model
-	@$(VENV_PYTHON) -m pytest -m "not slow and not model"
+test-fast: setup ## Run the library's tests that need no model
+	@$(VENV_PYTHON) -m pytest -m "not slow and not model and not service"
 
 test-full: setup ## Run all tests, long ones too
 	@$(VENV_PYTHON) -m pytest

@@ -35,6 +35,18 @@ _ROOT = Path(__file__).resolve().parent.parent
 pytest_plugins = ["tests.postgres"]
 
 
+_OF_THE_SERVICE = ("api", "client", "deploy", "migrations", "models", "scripts", "workers")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs servers, so that the inner loop of work on the library can do without."""
+    for item in items:
+        place = item.path.relative_to(_ROOT / "tests")
+        of_its_commands = place.parts[0] == "cli" and place.name.startswith(("test_job", "test_sets"))
+        if place.parts[0] in _OF_THE_SERVICE or of_its_commands:
+            item.add_marker(pytest.mark.service)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _torch_threads() -> None:
     """One thread: models this small win little with more, and lose much when the cores are busy."""
