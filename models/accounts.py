@@ -153,14 +153,6 @@ def list_tokens(
     return session.scalars(query if before is None else query.where(Token.id < before)).all()
 
 
-def find_token(session: Session, token_id: str) -> Token:
-    """One token; raises NotFound."""
-    token = session.get(Token, token_id)
-    if token is None:
-        raise NotFound(f"no token {token_id!r}")
-    return token
-
-
 def list_users(session: Session, *, limit: int, before: str | None = None) -> Sequence[User]:
     """A page of users, newest first; ``before``: id of the last one of the page before."""
     query = select(User).order_by(User.id.desc()).limit(limit)
