@@ -150,7 +150,7 @@ def _install_packages() -> None:
     _say("Installing PyTorch, as pinned in constraints.txt.")
     _pip([*constraints, _pinned("torch")])
     _say("Installing Skipmap (editable) with the packages in constraints.txt.")
-    _pip([*constraints, "-e", ".[data,dev,service,standalone]"])
+    _pip([*constraints, "-e", ".[data,dev,serve,service,standalone]"])
     _write(MARK, {"root": str(ROOT), "inputs": _inputs()})
 
 

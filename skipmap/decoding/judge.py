@@ -31,14 +31,14 @@ def judge(
     target: TargetModel,
     hidden: Tensor,
     trees: Sequence[TokenTree],
-    samplers: Sequence[Sampler] | None,
+    samplers: Sequence[Sampler | None],
     done: Sequence[int],
     top_k: int,
 ) -> list[Verdict]:
     """Verdicts of rows whose positions lie one after the other in ``hidden`` [positions, width].
 
-    ``samplers``: of each row, None to take the likeliest token; ``done``: new tokens of each row so far; ``top_k``:
-    best tokens to hand on (0: none).
+    ``samplers``: of each row, None where it takes the likeliest token; ``done``: new tokens of each row so far;
+    ``top_k``: best tokens to hand on (0: none).
     """
     verdicts = []
     sizes = [1 + len(tree) for tree in trees]
@@ -48,16 +48,16 @@ def judge(
         logits = target.logits(hidden[first : first + count])
         first += count
         top = _best(logits, top_k) if top_k else None
-        choices = None if samplers else logits.argmax(-1).tolist()
+        choices = logits.argmax(-1).tolist() if None in samplers else []
         start = 0
         for row in rows:
             part = slice(start, start + sizes[row])
             start = part.stop
-            if samplers:
-                path, bonus = samplers[row].accept(trees[row], logits[part], done[row])
-            else:
-                assert choices is not None
+            sampler = samplers[row]
+            if sampler is None:
                 path, bonus = accept_greedy(trees[row], choices[part])
+            else:
+                path, bonus = sampler.accept(trees[row], logits[part], done[row])
             verdicts.append(Verdict(path, bonus, None if top is None else top[part]))
     return verdicts
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from skipmap.decoding.counts import StepCounts
 
-Finish = Literal["eos", "stop", "length"]
+Finish = Literal["eos", "stop", "length", "cancelled"]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from skipmap.decoding import speculative
+from skipmap.decoding import run
 from skipmap.decoding.counts import StepCounts
 from skipmap.decoding.options import DecodeOptions
 from skipmap.decoding.speculative import decode
@@ -98,8 +98,8 @@ def test_rows_end_at_different_times(family, layout, tiny_target, make_rule, scr
     rng = random.Random(f"{family}{layout}")
     trees = [random_trees(rng, answer.token_ids) for answer in alone]
     seen = []
-    for share in (speculative.SPARSE_BATCH, 0.0, 1.0):
-        monkeypatch.setattr(speculative, "SPARSE_BATCH", share)
+    for share in (run.SPARSE_BATCH, 0.0, 1.0):
+        monkeypatch.setattr(run, "SPARSE_BATCH", share)
         takes.clear()
         found = decode(target, SKIPS, prompts, draft, rule, options, [draft.script(t) for t in trees])
         seen.append(list(takes))

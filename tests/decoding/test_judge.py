@@ -33,9 +33,9 @@ class Step:
     def verdicts(self, temperature: float, top_k: int = 4) -> list[Verdict]:
         return judge(self.target, self.hidden, self.trees, self.samplers(temperature), self.done, top_k)
 
-    def samplers(self, temperature: float) -> list[Sampler] | None:
+    def samplers(self, temperature: float) -> list[Sampler | None]:
         if temperature == 0:
-            return None
+            return [None] * len(self.trees)
         options = DecodeOptions(max_new_tokens=20, temperature=temperature)
         return [Sampler(options, seed) for seed in range(len(self.trees))]
 
