@@ -31,8 +31,10 @@ from migrations.run import upgrade
 from models.database import Database
 from models.settings import read_settings
 from skipmap.client.server import ADMIN_TOKEN_FILE
+from skipmap.maps.keys import DEFAULT_KEY_FILE, ensure_key_file, public_file
 from skipmap.settings import DEFAULT_HOME, get_settings
 
+KEY_FILE_VARIABLE = "SKIPMAP_SIGNING_KEY_FILE"
 LOCK_SECONDS = 20.0
 """How long the processes of a killed manager may take to end."""
 READY_SECONDS = 180.0
@@ -184,6 +186,8 @@ class Stack:
         self._console.say("  The database is up to date")
         if token is not None:
             self._console.secret("Admin token", token, self._token_file)
+        # What signs lies outside the database: who can write there still cannot speak to nodes.
+        ensure_key_file(self._key_file)
 
     def _environment(self, port: int) -> dict[str, str]:
         """What the processes see; relative paths would mean another place to them."""
@@ -194,6 +198,7 @@ class Stack:
             "SKIPMAP_CACHE": str(settings.cache),
             "SKIPMAP_HOST": HOST,
             PORT_VARIABLE: str(port),
+            KEY_FILE_VARIABLE: str(self._key_file),
             "PYTHONUNBUFFERED": "1",
         }
         if settings.model_roots:
@@ -226,6 +231,7 @@ class Stack:
         where = "" if url == url_of(DEFAULT_PORT) else f" --server {url}"
         self._console.say(f"Skipmap is ready: {url}")
         self._console.say(f"  Token         {short(self._token_file)}")
+        self._console.say(f"  Nodes trust   {short(public_file(self._key_file))}")
         self._console.say(f"  Logs          {short(self._home / 'logs')}")
         self._console.say(f"  Data          {short(self._home)}")
         home = (
@@ -262,6 +268,11 @@ class Stack:
                 child.ask_to_stop()
             self._stop.wait(LOOK_SECONDS / 5)
         child.stop()
+
+    @property
+    def _key_file(self) -> Path:
+        given = os.environ.get(KEY_FILE_VARIABLE)
+        return Path(given).expanduser().absolute() if given else self._home / DEFAULT_KEY_FILE
 
     @property
     def _token_file(self) -> Path:
