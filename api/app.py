@@ -9,11 +9,14 @@ from werkzeug.routing import BaseConverter, PathConverter
 from api import (
     accounts,
     catalog,
+    channels,
     docs,
     evaluations,
     health,
     jobs,
+    maps,
     metrics,
+    nodes,
     results,
     sets,
     streams,
@@ -21,6 +24,8 @@ from api import (
 )
 from api.auth import TokenCache, authorize
 from api.broker import Broker
+from api.channel_hub import ChannelHub
+from api.envelopes import Envelopes
 from api.headers import secure
 from api.hub import EventHub
 from api.limits import RateLimits
@@ -30,15 +35,34 @@ from api.problems import register_errors
 from api.routes import GuardedFlask, Route, register
 from api.service import NAME, Service
 from api.settings import ApiSettings, read_api_settings
-from models.base import ID_PATTERN
+from api.signing import Signer
+from models.base import ID_PATTERN, NUMBER_PATTERN
 from models.database import Database
+from models.maps import NAME_PATTERN
+from models.nodes import NODE_PATTERN
 from models.settings import ServiceSettings
 from models.settings import get_settings as get_service_settings
 from models.workers import OWNER_PATTERN
+from skipmap.maps.keys import DEFAULT_KEY_FILE
 from skipmap.settings import Settings
 from skipmap.settings import get_settings as get_library_settings
 
-_MODULES = (jobs, streams, evaluations, results, sets, catalog, accounts, workers, health, metrics, docs)
+_MODULES = (
+    jobs,
+    streams,
+    evaluations,
+    results,
+    sets,
+    catalog,
+    maps,
+    channels,
+    nodes,
+    accounts,
+    workers,
+    health,
+    metrics,
+    docs,
+)
 _CONNECT_SECONDS = 1
 _RETRY_SECONDS = 0.5
 _LOCK_SECONDS = 1.0
@@ -50,7 +74,18 @@ class _IdConverter(BaseConverter):
 
 
 class _NameConverter(BaseConverter):
-    regex = "[a-z0-9][a-z0-9_.-]{0,63}"
+    regex = NAME_PATTERN
+
+
+class _NumberConverter(BaseConverter):
+    regex = NUMBER_PATTERN
+
+    def to_python(self, value: str) -> int:
+        return int(value)
+
+
+class _NodeConverter(BaseConverter):
+    regex = NODE_PATTERN
 
 
 class _OwnerConverter(PathConverter):
@@ -82,11 +117,20 @@ def create_app(
         TRAP_HTTP_EXCEPTIONS=False,
         PROPAGATE_EXCEPTIONS=False,
     )
-    app.url_map.converters.update({"id": _IdConverter, "name": _NameConverter, "owner": _OwnerConverter})
+    app.url_map.converters.update(
+        {
+            "id": _IdConverter,
+            "name": _NameConverter,
+            "number": _NumberConverter,
+            "node": _NodeConverter,
+            "owner": _OwnerConverter,
+        }
+    )
     # An address with two slashes in a row is another address, not one to be sent on from.
     app.url_map.merge_slashes = False
     if service.settings.trusted_proxies:
-        proxies = {"x_for": service.settings.trusted_proxies, "x_proto": 0}
+        count = service.settings.trusted_proxies
+        proxies = {"x_for": count, "x_prefix": count, "x_proto": 0}
         app.wsgi_app = ProxyFix(app.wsgi_app, **proxies)  # type: ignore[method-assign]
     app.extensions[NAME] = service
     secure(app)
@@ -111,6 +155,8 @@ def make_service(stored: ServiceSettings, settings: ApiSettings, library: Settin
         }
     )
     database = Database(hasty, name="skipmap-api", silent_seconds=settings.silent_seconds)
+    signer = Signer(settings.signing_key_file or library.home / DEFAULT_KEY_FILE)
+    envelopes = Envelopes(database, signer, settings.map_validity_hours * 3600)
     return Service(
         settings=settings,
         stored=stored,
@@ -120,5 +166,7 @@ def make_service(stored: ServiceSettings, settings: ApiSettings, library: Settin
         tokens=TokenCache(database, settings.token_cache_seconds),
         limits=RateLimits(settings, stored.broker_url),
         hub=EventHub(database, settings.event_poll_seconds, settings.event_streams),
+        envelopes=envelopes,
+        channels=ChannelHub(envelopes, settings.channel_poll_seconds, settings.long_polls),
         metrics=RequestMetrics(),
     )

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from api.auth import current_principal
 from api.paging import PageQuery, bad_cursor, json_response, make_cursor, page_of, read_cursor
 from api.problems import RETRY_SECONDS
+from api.requests import idempotency_key
 from api.routes import PREFIX, Answer, Routes
 from api.service import current_service
 from api.submission import submit_job
@@ -35,7 +36,6 @@ from skipmap.errors import InvalidInput
 routes = Routes("jobs")
 _LIST = "jobs"
 _DELETE_SECONDS = 20.0
-_KEY_CHARACTERS = 255
 
 _JOB = Answer("The job", JobView, headers=("ETag", "Retry-After"))
 _MOVED = {202: Answer("The job, in its new state", JobView, headers=("ETag", "Retry-After"))}
@@ -70,7 +70,7 @@ class JobsQuery(PageQuery):
 def create_job(body: JobRequest) -> Response:
     """Check a job spec whole, and store it as a job that workers take up."""
     service, principal = current_service(), current_principal()
-    job_id, new = submit_job(service, principal, body, _idempotency_key(), g.request_id)
+    job_id, new = submit_job(service, principal, body, idempotency_key(), g.request_id)
     view, tag = service.database.read(job_view, job_id, service.stored.lease_seconds)
     response = _job_response(view, tag, 202 if new else 200)
     response.headers["Location"] = f"{PREFIX}/jobs/{job_id}"
@@ -213,13 +213,6 @@ def _polled(response: Response, tag: str, *, ended: bool) -> Response:
     if not ended:
         response.headers["Retry-After"] = str(RETRY_SECONDS)
     return response
-
-
-def _idempotency_key() -> str | None:
-    key = request.headers.get("Idempotency-Key")
-    if key is not None and not (0 < len(key) <= _KEY_CHARACTERS and key.isascii() and key.isprintable()):
-        raise InvalidInput("Idempotency-Key", f"must be 1 to {_KEY_CHARACTERS} printable ASCII characters")
-    return key
 
 
 def _label(text: str) -> tuple[str, str]:

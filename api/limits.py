@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import structlog
-from flask import g, request
+from flask import current_app, g, request
 from limits import RateLimitItemPerMinute
 from limits.storage import Storage, storage_from_string
 from limits.strategies import FixedWindowRateLimiter
@@ -28,6 +28,7 @@ _BATCHES = 100
 """A limit is counted in so many steps, so that most requests cost the broker nothing; that is how exact it is."""
 _MOST_CALLERS = 10_000
 _SAFE = ("GET", "HEAD", "OPTIONS")
+_WORDS = {"read": "reads", "write": "writes", "node": "requests of nodes"}
 _log = structlog.get_logger(__name__)
 
 
@@ -40,12 +41,13 @@ class _Refusal:
 
 
 class RateLimits:
-    """So many reads and writes a minute. ``failures``: how often the broker could not be asked."""
+    """So many reads, writes and requests of nodes a minute. ``failures``: how often the broker could not be asked."""
 
     def __init__(self, settings: ApiSettings, broker_url: str | None) -> None:
         self._items = {
             "read": RateLimitItemPerMinute(settings.reads_per_minute),
             "write": RateLimitItemPerMinute(settings.writes_per_minute),
+            "node": RateLimitItemPerMinute(settings.node_requests_per_minute),
         }
         self._own = _OwnCounts()
         self._shared = None if broker_url is None else FixedWindowRateLimiter(_storage(broker_url))
@@ -57,8 +59,8 @@ class RateLimits:
 
     def check(self) -> None:
         """Count the request; raises ProblemError when there were too many of its kind this minute."""
-        kind = "read" if request.method in _SAFE else "write"
         principal: Principal | None = g.get("principal")
+        kind = _kind(principal)
         who = f"token:{principal.token_id}" if principal else f"address:{request.remote_addr}"
         item, now = self._items[kind], time.time()
         refusal = self._refused.get((kind, who))
@@ -71,7 +73,7 @@ class RateLimits:
         seconds = max(1, round(refusal.resets_at - now))
         raise ProblemError(
             RATE_LIMITED,
-            f"more than {item.amount} {kind}s a minute; wait {seconds} s",
+            f"more than {item.amount} {_WORDS[kind]} a minute; wait {seconds} s",
             {"Retry-After": str(seconds)},
         )
 
@@ -131,6 +133,13 @@ class _OwnCounts:
                 self._counts.clear()
             self._counts[kind, who] += hits
             return self._counts[kind, who]
+
+
+def _kind(principal: Principal | None) -> str:
+    view = current_app.view_functions.get(request.endpoint or "")
+    # Whoever shows no valid token is no node.
+    rate: str | None = getattr(view, "rate", None) if principal else None
+    return rate or ("read" if request.method in _SAFE else "write")
 
 
 def _storage(broker_url: str) -> Storage:

@@ -84,6 +84,13 @@ class StoredMetrics(Collector):
         )
         streams.add_metric([str(os.getpid())], service.hub.streams)
         yield streams
+        waiting = GaugeMetricFamily(
+            "skipmap_long_polls",
+            "Requests of the process that wait for moves of channels.",
+            labels=["process"],
+        )
+        waiting.add_metric([str(os.getpid())], service.channels.waiting)
+        yield waiting
         if found is not None:
             yield from found
 

@@ -16,7 +16,9 @@ from pydantic.json_schema import models_json_schema
 from api.app import all_routes
 from api.problems import KINDS, MEDIA_TYPE
 from api.routes import Answer, Route
-from models.base import ID_PATTERN
+from models.base import ID_PATTERN, NUMBER_PATTERN
+from models.maps import NAME_PATTERN
+from models.nodes import NODE_PATTERN
 from models.workers import OWNER_PATTERN
 from skipmap import __version__
 from skipmap.client.documents import Problem
@@ -26,14 +28,19 @@ _REF = "#/components/schemas/{model}"
 _PARAMETER = re.compile(r"<(?P<converter>\w+):(?P<name>\w+)>")
 _PATTERNS = {
     "id": f"^{ID_PATTERN}$",
-    "name": "^[a-z0-9][a-z0-9_.-]{0,63}$",
+    "name": f"^{NAME_PATTERN}$",
+    "number": f"^{NUMBER_PATTERN}$",
+    "node": f"^{NODE_PATTERN}$",
     "owner": f"^{OWNER_PATTERN}$",
 }
 _HEADERS = {
-    "ETag": "Give it as If-None-Match the next time.",
+    "Cache-Control": "How long the answer may be kept.",
+    "ETag": "Give it as If-None-Match the next time; that of a move as If-Match.",
     "Link": 'Address of the next page, as `<...>; rel="next"`.',
     "Location": "Address of the thing.",
+    "Preference-Applied": "`wait=N`: how many seconds the request was ready to wait.",
     "Retry-After": "Seconds to wait before asking again.",
+    "Vary": "Which headers of the request decide about the answer.",
 }
 _SECURITY = "token"
 
@@ -123,9 +130,12 @@ def _path(route: Route) -> Iterable[dict[str, Any]]:
 def _query(route: Route) -> Iterable[dict[str, Any]]:
     if route.query is None:
         return
-    for name, schema in route.query.model_json_schema()["properties"].items():
+    model = route.query.model_json_schema()
+    for name, schema in model["properties"].items():
         schema = {key: value for key, value in schema.items() if key != "title"}
         parameter = {"name": name, "in": "query", "schema": schema}
+        if name in model.get("required", ()):
+            parameter["required"] = True
         if "description" in schema:
             parameter["description"] = schema.pop("description")
         yield parameter

@@ -11,9 +11,11 @@ from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
 from models.database import Busy
-from models.errors import Conflict, KeyInUse, KeyReused, TooSlow, Unavailable
+from models.errors import Conflict, KeyInUse, KeyReused, Stale, TooSlow, Unavailable
 from skipmap.client.documents import Problem
 from skipmap.errors import InvalidInput, NotFound, Refused
+from skipmap.maps.channel import sequence_etag
+from skipmap.maps.gate import GateRefused
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
@@ -44,10 +46,13 @@ METHOD_NOT_ALLOWED = Kind("method-not-allowed", "This address does not take the 
 REQUEST_TIMEOUT = Kind("request-timeout", "The body did not come in time", 408)
 CONFLICT = Kind("conflict", "The state does not allow this", 409)
 KEY_IN_USE = Kind("key-in-use", "A request with this idempotency key is still at work", 409)
+GATE_REFUSED = Kind("gate-refused", "Held-out prompts do not confirm a point", 409)
+STALE = Kind("stale", "Somebody else was faster", 412)
 TOO_LARGE = Kind("too-large", "The request is too large", 413)
 UNSUPPORTED_MEDIA_TYPE = Kind("unsupported-media-type", "The body's type is not taken", 415)
 INVALID_INPUT = Kind("invalid-input", "A value cannot be used", 422)
 KEY_REUSED = Kind("key-reused", "The idempotency key came with another request", 422)
+PRECONDITION_REQUIRED = Kind("precondition-required", "The change needs a condition", 428)
 RATE_LIMITED = Kind("rate-limited", "Too many requests", 429)
 INTERNAL = Kind("internal", "The server failed", 500)
 UNAVAILABLE = Kind("unavailable", "The service cannot answer just now", 503)
@@ -74,7 +79,7 @@ def problem_response(kind: Kind, detail: str, headers: dict[str, str] | None = N
         title=kind.title,
         status=kind.status,
         detail=detail,
-        instance=request.path,
+        instance=request.script_root + request.path,
         request_id=g.get("request_id"),
         **more,
     )
@@ -90,6 +95,8 @@ def register_errors(app: Flask) -> None:
     app.register_error_handler(Conflict, _from_conflict)
     app.register_error_handler(KeyReused, lambda error: problem_response(KEY_REUSED, str(error)))
     app.register_error_handler(KeyInUse, _from_key_in_use)
+    app.register_error_handler(Stale, _from_stale)
+    app.register_error_handler(GateRefused, _from_gate)
     app.register_error_handler(Refused, lambda error: problem_response(CONFLICT, str(error)))
     app.register_error_handler(Unavailable, _from_unavailable)
     app.register_error_handler(HTTPException, _from_http)
@@ -108,6 +115,15 @@ def _from_invalid_input(error: InvalidInput) -> Response:
 
 def _from_conflict(error: Conflict) -> Response:
     return problem_response(CONFLICT, str(error), state=error.state)
+
+
+def _from_stale(error: Stale) -> Response:
+    headers = {} if error.sequence is None else {"ETag": sequence_etag(error.sequence)}
+    return problem_response(STALE, str(error), headers, sequence=error.sequence)
+
+
+def _from_gate(error: GateRefused) -> Response:
+    return problem_response(GATE_REFUSED, str(error), domains=error.problems)
 
 
 def _from_key_in_use(error: KeyInUse) -> Response:

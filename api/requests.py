@@ -20,6 +20,7 @@ from skipmap.spec import JobSpec
 
 _SHOWN_CHARACTERS = 80
 _PIECE_BYTES = 1 << 16
+_KEY_CHARACTERS = 255
 
 
 class Query(BaseModel):
@@ -30,7 +31,8 @@ class Query(BaseModel):
 
 def read_query(model: type[BaseModel] | None) -> BaseModel | None:
     """The query parameters as a model; None takes none at all. Raises InvalidInput naming the parameter."""
-    known = {} if model is None else model.model_fields
+    fields = {} if model is None else model.model_fields
+    known = {info.alias or name: info for name, info in fields.items()}
     given: dict[str, Any] = {}
     for name, values in request.args.lists():
         if name not in known:
@@ -45,12 +47,16 @@ def read_query(model: type[BaseModel] | None) -> BaseModel | None:
     return None if model is None else validated(model, given)
 
 
-def read_json(model: type[BaseModel]) -> BaseModel:
-    """The body as a model; raises ProblemError when it is no JSON, and InvalidInput naming the field."""
+def read_json(model: type[BaseModel], most_bytes: int = 0) -> BaseModel:
+    """The body as a model; raises ProblemError when it is no JSON, and InvalidInput naming the field.
+
+    It may have as many bytes as the setting says, or ``most_bytes`` where that is more.
+    """
     refuse_encoded()
     if request.mimetype != "application/json":
         raise ProblemError(UNSUPPORTED_MEDIA_TYPE, "the body must be application/json")
-    data = _parsed(b"".join(body_pieces(current_service().settings.body_bytes, "a body")))
+    most_bytes = max(most_bytes, current_service().settings.body_bytes)
+    data = _parsed(b"".join(body_pieces(most_bytes, "a body")))
     if not isinstance(data, dict):
         raise InvalidInput("body", f"must be an object (given: {_shown(data)})")
     try:
@@ -83,6 +89,14 @@ def body_pieces(most_bytes: int, what: str) -> Iterator[bytes]:
         yield piece
     if length is not None:
         raise ProblemError(BAD_REQUEST, f"the body ended after {size} of {length} bytes; send it again")
+
+
+def idempotency_key() -> str | None:
+    """The key by which a request that is sent again is known; raises InvalidInput for one that cannot be kept."""
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not (0 < len(key) <= _KEY_CHARACTERS and key.isascii() and key.isprintable()):
+        raise InvalidInput("Idempotency-Key", f"must be 1 to {_KEY_CHARACTERS} printable ASCII characters")
+    return key
 
 
 def refuse_encoded() -> None:

@@ -32,7 +32,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Route:
-    """One method of one address. ``problems``: statuses beyond those that follow from the rest."""
+    """One method of one address. ``problems``: statuses beyond those that follow from the rest.
+
+    ``rate``: ``node`` where a whole fleet asks with one token; else a request counts as a read or a write.
+    ``body_bytes``: how large a JSON body may be where that is more than the setting says.
+    """
 
     method: str
     path: str
@@ -44,6 +48,8 @@ class Route:
     body: type[BaseModel] | None = None
     uploads: Sequence[str] = ()
     request_headers: Mapping[str, str] = field(default_factory=dict)
+    rate: Literal["node"] | None = None
+    body_bytes: int = 0
     problems: Sequence[int] = ()
 
     @property
@@ -101,8 +107,9 @@ def _ready(route: Route) -> View:
         query = read_query(route.query)
         given = {} if route.query is None else {"query": query}
         if route.body is not None:
-            given["body"] = read_json(route.body)
+            given["body"] = read_json(route.body, route.body_bytes)
         return route.view(**path, **given)
 
     view.access = route.access  # type: ignore[attr-defined]
+    view.rate = route.rate  # type: ignore[attr-defined]
     return view

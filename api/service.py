@@ -15,6 +15,8 @@ from skipmap.settings import Settings
 if TYPE_CHECKING:
     from api.auth import TokenCache
     from api.broker import Broker
+    from api.channel_hub import ChannelHub
+    from api.envelopes import Envelopes
     from api.hub import EventHub
     from api.limits import RateLimits
     from api.metrics import RequestMetrics
@@ -35,6 +37,8 @@ class Service:
     tokens: TokenCache
     limits: RateLimits
     hub: EventHub
+    envelopes: Envelopes
+    channels: ChannelHub
     metrics: RequestMetrics
 
 

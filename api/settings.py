@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -39,6 +40,8 @@ class ApiSettings(BaseSettings):
     reads_per_minute: int = Field(default=6000, ge=1)
     """GET requests of one token (without one: of one address)."""
     writes_per_minute: int = Field(default=600, ge=1)
+    node_requests_per_minute: int = Field(default=60_000, ge=1)
+    """Fetches of channels and reports of nodes with one token, which a whole fleet may share."""
     token_cache_seconds: float = Field(default=5, ge=0, le=60)
     """A token is looked up again after so long: how late a revoked one may still be taken."""
     trusted_proxies: int = Field(default=0, ge=0, le=16)
@@ -49,6 +52,15 @@ class ApiSettings(BaseSettings):
     event_poll_seconds: float = Field(default=0.5, gt=0, le=60)
     event_streams: int = Field(default=500, ge=1)
     """Event streams that a process serves at a time."""
+
+    signing_key_file: Path | None = None
+    """Private keys that sign channels; by default ``signing-key.pem`` in SKIPMAP_HOME."""
+    map_validity_hours: float = Field(default=24, gt=0, le=24 * 366)
+    """How long nodes take an envelope for fresh; it is sealed anew when half of that is over."""
+    channel_poll_seconds: float = Field(default=0.25, gt=0, le=60)
+    """How often a process looks for moves while requests wait for them."""
+    long_polls: int = Field(default=2500, ge=1)
+    """Requests of a process that may wait for moves at a time."""
 
 
 def read_api_settings(**given: Any) -> ApiSettings:

@@ -51,6 +51,9 @@ def interval(seconds: float) -> Function[Any]:
     return func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
+NUMBER_PATTERN = "[1-9][0-9]{0,8}"
+"""Numbers of versions, as addresses hold them."""
+
 ID_PATTERN = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _ID = re.compile(ID_PATTERN)
 _lock = threading.Lock()

@@ -11,6 +11,7 @@ __all__ = [
     "LostLease",
     "NotFound",
     "OwnerBusy",
+    "Stale",
     "TargetChanged",
     "TooSlow",
     "Unavailable",
@@ -56,3 +57,11 @@ class KeyReused(Refused):
 
 class KeyInUse(Refused):
     """A request with the same idempotency key is still at work; ask again shortly."""
+
+
+class Stale(Refused):
+    """Somebody was faster: the channel has moved on. ``sequence``: of its last move, None when there is no channel."""
+
+    def __init__(self, message: str, sequence: int | None) -> None:
+        self.sequence = sequence
+        super().__init__(message)

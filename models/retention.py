@@ -15,6 +15,7 @@ from models.database import Database
 from models.errors import Conflict
 from models.idempotency import forget_keys
 from models.jobs import ENDED, Job
+from models.nodes import forget_nodes
 from models.removal import empty_job
 from models.settings import ServiceSettings
 from skipmap.errors import NotFound
@@ -25,11 +26,12 @@ _SECONDS_AT_A_TIME = 2.0
 
 
 def forget_old(database: Database, settings: ServiceSettings) -> int:
-    """Remove some of the jobs that ended ``retain_days`` ago or earlier, and old idempotency keys.
+    """Remove some of the jobs that ended ``retain_days`` ago or earlier, old idempotency keys, and silent nodes.
 
     Returns how many jobs went; evaluations stay in the cache. A large job may take several calls, of seconds each.
     """
     database.transaction(forget_keys, settings.retain_keys_days * _DAY_SECONDS)
+    database.transaction(forget_nodes, settings.retain_nodes_days * _DAY_SECONDS)
     if settings.retain_days is None:
         return 0
     until = time.monotonic() + _SECONDS_AT_A_TIME

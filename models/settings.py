@@ -68,6 +68,8 @@ class ServiceSettings(BaseSettings):
     """Jobs are removed so many days after their end; None keeps them."""
     retain_keys_days: float = Field(default=7, gt=0)
     """How long an idempotency key leads to its job."""
+    retain_nodes_days: float = Field(default=7, gt=0)
+    """How long a node is listed after its last report."""
 
     connect_timeout_seconds: int = Field(default=2, ge=1)
     statement_timeout_seconds: float = Field(default=30, gt=0)

@@ -9,6 +9,7 @@ from models.base import Base
 from models.cache import CachedEvaluation
 from models.calibration_sets import CalibrationSet
 from models.catalog import Domain, Draft, Target
+from models.channels import Channel, ChannelMove
 from models.chunks import Chunk
 from models.evaluations import EvaluationRow
 from models.events import Event
@@ -16,6 +17,8 @@ from models.findings import Finding
 from models.idempotency import IdempotencyKey
 from models.jobs import Job
 from models.levels import Level
+from models.maps import Map, MapVersion
+from models.nodes import Node
 from models.reconcilers import Reconciler
 from models.workers import Worker
 
@@ -38,5 +41,10 @@ TABLES: tuple[type[Base], ...] = (
     Worker,
     Reconciler,
     Event,
+    Map,
+    MapVersion,
+    Channel,
+    ChannelMove,
+    Node,
 )
 METADATA = Base.metadata

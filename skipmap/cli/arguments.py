@@ -8,6 +8,9 @@ from pathlib import Path
 from skipmap import __version__
 from skipmap.cli.commands import EXIT_CODES, command
 from skipmap.cli.job_arguments import add_jobs, add_sets
+from skipmap.cli.keys import add_keys_parser
+from skipmap.cli.map_arguments import add_maps, add_nodes
+from skipmap.cli.router_arguments import add_router_parser
 from skipmap.cli.spec_arguments import data_options, decoding_options, spec_options, target_options
 
 
@@ -51,6 +54,10 @@ def build_parser() -> argparse.ArgumentParser:
         listing.set_defaults(run=command(name))
     add_jobs(commands)
     add_sets(commands)
+    add_maps(commands)
+    add_nodes(commands)
+    add_keys_parser(commands)
+    add_router_parser(commands)
     return parser
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skipmap.calibration.templates import get_template
+from skipmap.cli.maps_local import checked_map
 from skipmap.cli.values import complete, parameters
 from skipmap.decoding.counts import histogram, position_acceptance
 from skipmap.decoding.options import DecodeOptions, Generation
@@ -17,7 +18,7 @@ from skipmap.decoding.stopping import StopRule
 from skipmap.drafts.base import Resources
 from skipmap.drafts.registry import check_params, make_draft
 from skipmap.errors import InvalidInput
-from skipmap.maps.document import skip_for
+from skipmap.maps.document import document_bytes, skip_for
 from skipmap.profiling.documents import read_document
 from skipmap.skipset import SkipSet
 from skipmap.spec import COLDEST
@@ -152,6 +153,7 @@ def _skip(arguments: Namespace, found: Mapping[str, Any] | None, resolved: Resol
                 "--map",
                 f"was made for another model ({found['target']['id']}); its fingerprint is not this target's",
             )
+        checked_map(document_bytes(found), arguments.map)
         held_out = found["domains"][arguments.domain]["held_out"]
         if skip.blocks and not (held_out or {}).get("passes_gate"):
             print(f"skipmap: held-out prompts do not confirm {skip} for {arguments.domain}", file=sys.stderr)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skipmap.cli.commands import EXIT_CODES, command
+from skipmap.cli.server_arguments import server_options
 from skipmap.cli.spec_arguments import spec_options
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def add_jobs(commands: _Commands) -> None:
     """Add ``skipmap jobs``."""
     parser = commands.add_parser("jobs", help="profiling jobs of a Skipmap service", epilog=EXIT_CODES)
     jobs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    common = _server_options()
+    common = server_options()
     _submit(jobs, common)
     _list(jobs, common)
     for name, text in (
@@ -52,7 +53,7 @@ def add_sets(commands: _Commands) -> None:
     """Add ``skipmap sets``."""
     parser = commands.add_parser("sets", help="calibration sets of a Skipmap service", epilog=EXIT_CODES)
     sets = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    common = _server_options()
+    common = server_options()
     upload = sets.add_parser("upload", help="upload prompts: JSONL, or CSV as of MMLU", parents=[common])
     upload.add_argument("file", type=Path)
     upload.add_argument("--name", help="name to show (default: the file's)")
@@ -65,25 +66,6 @@ def add_sets(commands: _Commands) -> None:
         one.add_argument("--json", action="store_true", help="print JSON")
     for name, one in (("upload", upload), ("list_sets", listing), ("show", show), ("delete", delete)):
         one.set_defaults(run=command("sets", name))
-
-
-def _server_options() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
-    server = common.add_argument_group("which service")
-    server.add_argument(
-        "--server", metavar="URL", help="address (default: SKIPMAP_SERVER, else http://127.0.0.1:8765)"
-    )
-    server.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="FILE",
-        help="file with a token (default: SKIPMAP_TOKEN, else admin-token in SKIPMAP_HOME for a service of this "
-        "machine)",
-    )
-    server.add_argument(
-        "--insecure", action="store_true", help="send the token over plain http to another machine too"
-    )
-    return common
 
 
 def _on_a_job(

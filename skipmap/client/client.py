@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, TypeVar
-
-from pydantic import BaseModel
+from typing import Any, BinaryIO
 
 from skipmap.client.connection import API, RETRY_SECONDS, Call, Connection, retry_after
 from skipmap.client.documents import (
@@ -29,21 +27,21 @@ from skipmap.client.documents import (
     JobRequest,
     JobSummary,
     JobView,
-    Page,
     Ready,
 )
 from skipmap.client.events import EventStream, JobEvent
+from skipmap.client.maps import MapsClient
+from skipmap.client.nodes import NodesClient
+from skipmap.client.pages import pages
 from skipmap.client.paths import Order, Sort, evaluation_params, flag, job_path, set_path
 from skipmap.client.problems import read
 from skipmap.client.server import Server, find_server
 from skipmap.errors import InvalidInput, ModelFailure, NotFound
 
-PAGE_ITEMS = 100
 _STREAM_FAILURES = 5
 """Broken streams in a row, without an event between them, before giving up."""
 
 _STREAM_PAUSE_SECONDS = 1.0
-Item = TypeVar("Item", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,8 @@ class Client(AbstractContextManager["Client"]):
             server or find_server(), retry_seconds=retry_seconds, on_retry=on_retry, pause=pause
         )
         self._pause = pause
+        self.maps = MapsClient(self._connection)
+        self.nodes = NodesClient(self._connection)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -109,7 +109,7 @@ class Client(AbstractContextManager["Client"]):
         """Jobs that have all of this, newest first, ``limit`` at most."""
         wanted = [f"{name}:{value}" for name, value in (labels or {}).items()]
         params = {"state": state, "target": target, "draft": draft, "domain": domain, "label": wanted or None}
-        return self._pages(JobSummary, f"{API}/jobs", params, limit)
+        return pages(self._connection, JobSummary, f"{API}/jobs", params, limit)
 
     def job(self, job_id: str) -> JobView:
         """One job whole."""
@@ -160,7 +160,7 @@ class Client(AbstractContextManager["Client"]):
     ) -> Iterator[EvaluationView]:
         """A job's configurations with their figures, ``limit`` at most."""
         params = evaluation_params(sort, order, level, feasible) | {"per_prompt": flag(per_prompt or None)}
-        return self._pages(EvaluationView, job_path(job_id, "/evaluations"), params, limit)
+        return pages(self._connection, EvaluationView, job_path(job_id, "/evaluations"), params, limit)
 
     def evaluations_csv(
         self,
@@ -239,7 +239,7 @@ class Client(AbstractContextManager["Client"]):
 
     def sets(self, limit: int | None = None) -> Iterator[CalibrationSetView]:
         """Uploaded calibration sets."""
-        return self._pages(CalibrationSetView, f"{API}/calibration-sets", {}, limit)
+        return pages(self._connection, CalibrationSetView, f"{API}/calibration-sets", {}, limit)
 
     def set(self, set_id: str) -> CalibrationSetView:
         """One calibration set with its statistics."""
@@ -247,7 +247,7 @@ class Client(AbstractContextManager["Client"]):
 
     def set_items(self, set_id: str, limit: int | None = None) -> Iterator[ItemPreview]:
         """Items of a calibration set."""
-        return self._pages(ItemPreview, set_path(set_id, "/items"), {}, limit)
+        return pages(self._connection, ItemPreview, set_path(set_id, "/items"), {}, limit)
 
     def delete_set(self, set_id: str) -> None:
         """Remove a calibration set that no job uses."""
@@ -255,35 +255,21 @@ class Client(AbstractContextManager["Client"]):
 
     def targets(self) -> Iterator[EntryView]:
         """Targets by name, the service's own and the users'."""
-        return self._pages(EntryView, f"{API}/targets", {}, None)
+        return pages(self._connection, EntryView, f"{API}/targets", {}, None)
 
     def drafts(self) -> Iterator[EntryView]:
         """Draft methods by name, with their parameters."""
-        return self._pages(EntryView, f"{API}/drafts", {}, None)
+        return pages(self._connection, EntryView, f"{API}/drafts", {}, None)
 
     def domains(self) -> Iterator[EntryView]:
         """Domains by name."""
-        return self._pages(EntryView, f"{API}/domains", {}, None)
+        return pages(self._connection, EntryView, f"{API}/domains", {}, None)
 
     def _job(self, call: Call) -> JobView:
         return read(JobView, self._connection.send(call))
 
     def _change(self, job_id: str, action: str, *, repeatable: bool = True) -> JobView:
         return self._job(Call("POST", job_path(job_id, f"/{action}"), repeatable=repeatable))
-
-    def _pages(
-        self, model: type[Item], path: str, params: Mapping[str, Any], limit: int | None
-    ) -> Iterator[Item]:
-        cursor, left = None, limit
-        while left is None or left > 0:
-            size = PAGE_ITEMS if left is None else min(left, PAGE_ITEMS)
-            call = Call("GET", path, {**params, "limit": size, "cursor": cursor})
-            page = read(Page[model], self._connection.send(call))  # type: ignore[valid-type]
-            yield from page.items
-            cursor = page.next_cursor
-            if cursor is None:
-                return
-            left = None if left is None else left - len(page.items)
 
 
 def _open(source: Path | bytes) -> BinaryIO:

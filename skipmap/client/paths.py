@@ -22,6 +22,21 @@ def set_path(set_id: str, rest: str = "") -> str:
     return f"{API}/calibration-sets/{_segment(set_id, 'calibration set')}{rest}"
 
 
+def map_path(name: str, rest: str = "") -> str:
+    """Address of a map, or of something of it."""
+    return f"{API}/maps/{_segment(name, 'map')}{rest}"
+
+
+def channel_path(name: str, channel: str, rest: str = "") -> str:
+    """Address of a map's channel, or of something of it."""
+    return map_path(name, f"/channels/{_segment(channel, 'channel')}{rest}")
+
+
+def node_path(node: str, rest: str = "") -> str:
+    """Address of a node, or of something of it."""
+    return f"{API}/nodes/{_segment(node, 'node')}{rest}"
+
+
 def evaluation_params(sort: Sort, order: Order, level: int | None, feasible: bool | None) -> dict[str, Any]:
     """Which configurations, in which order."""
     return {"sort": sort, "order": order, "level": level, "feasible": flag(feasible)}

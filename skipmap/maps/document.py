@@ -2,51 +2,92 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from skipmap.canonical import digest
+from skipmap.canonical import canonical_json, digest
 from skipmap.errors import InvalidInput, NotFound
 from skipmap.maps.gain import expected_speedup
+from skipmap.maps.points import (
+    SELECTED,
+    Point,
+    by_domain,
+    chosen_reason,
+    chosen_skip,
+    held_out_point,
+    known_domains,
+)
+from skipmap.maps.router import RouterDocument
+from skipmap.maps.schema import SCHEMA, read_map
 from skipmap.skipset import SkipSet
 
-SCHEMA = "skipmap.map/1"
 _SHARED = (("target", "fingerprint"), ("draft", "method"), ("draft", "params"), ("draft", "fingerprint"))
 
 
-def build_map(results: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """An unsigned map of the selected operating points of one or more results, one result a domain.
+def build_map(
+    results: Sequence[Mapping[str, Any]],
+    name: str,
+    *,
+    version: int | None = None,
+    points: Mapping[str, Point] | None = None,
+    jobs: Mapping[str, str] | None = None,
+    overrides: Mapping[str, str] | None = None,
+    router: RouterDocument | None = None,
+    created_at: datetime | None = None,
+) -> dict[str, Any]:
+    """A map of one operating point of each result, one result a domain.
 
+    ``points`` (default: the selected one), ``jobs`` (ids) and ``overrides`` (reasons, see ``skipmap.maps.gate``) are
+    by domain. Without a version it is a local map, which carries its own digest.
     Raises InvalidInput when there is no result, or results differ in target or draft, or name a domain twice.
     """
-    if not results:
-        raise InvalidInput("domains", "no result is given; give at least one")
+    points, jobs, overrides = points or {}, jobs or {}, overrides or {}
+    domains = by_domain(results)
+    for field, given in (("points", points), ("jobs", jobs), ("overrides", overrides)):
+        known_domains(given, domains, field)
     first = results[0]
-    domains: dict[str, Any] = {}
     for result in results:
-        domain = result["spec"]["domain"]["name"]
-        if domain in domains:
-            raise InvalidInput("domains", f"{domain!r} is given twice; give one result a domain")
         for part, key in _SHARED:
             if result[part][key] != first[part][key]:
                 raise InvalidInput(
                     f"{part}.{key}",
                     f"differs between results ({result[part][key]!r} and {first[part][key]!r})",
                 )
-        domains[domain] = _domain(result)
     target = first["target"]
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "name": name,
-        "version": None,
-        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": version,
+        "created_at": (created_at or datetime.now(UTC)).isoformat(timespec="seconds"),
         "target": {key: target[key] for key in ("id", "revision", "fingerprint", "num_layers")},
         "draft": {key: first["draft"][key] for key in ("method", "params", "fingerprint")},
-        "domains": domains,
+        "domains": {
+            domain: _domain(result, points.get(domain, SELECTED), f"points.{domain}")
+            | {"job": jobs.get(domain), "override": overrides.get(domain)}
+            for domain, result in domains.items()
+        },
         "fallback": {"skip": []},
+        "router": router.to_json() if router else None,
     }
-    return document | {"digest": digest(document)}
+    read_map(document_bytes(document))
+    return document if version is not None else document | {"digest": digest(document)}
+
+
+def document_bytes(document: Mapping[str, Any]) -> bytes:
+    """The bytes of a document that are stored, served and signed: canonical JSON in UTF-8."""
+    return canonical_json(document).encode()
+
+
+def digest_of(data: bytes) -> str:
+    """Sha256 (hex) of stored bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def local_digest(document: Mapping[str, Any]) -> str:
+    """The digest that a local map with this content carries."""
+    return digest({key: value for key, value in document.items() if key != "digest"})
 
 
 def skip_for(document: Mapping[str, Any], domain: str) -> SkipSet:
@@ -63,14 +104,13 @@ def skip_for(document: Mapping[str, Any], domain: str) -> SkipSet:
     return SkipSet.of(blocks)
 
 
-def _domain(result: Mapping[str, Any]) -> dict[str, Any]:
-    selected = result["selected"]
+def _domain(result: Mapping[str, Any], point: Point, field: str) -> dict[str, Any]:
+    chosen = chosen_skip(result, point, field).to_list()
     rows = {tuple(row["skip"]): row for row in result["evaluations"]}
-    entry = _figures(result, rows.get(tuple(selected)))
-    others = [skip for skip in result["front"] if skip != selected]
-    return entry | {
+    others = [skip for skip in result["front"] if skip != chosen]
+    return _figures(result, rows.get(tuple(chosen))) | {
         "alternatives": [_figures(result, rows[tuple(skip)]) for skip in others],
-        "reason": result["reason"],
+        "reason": chosen_reason(result, point),
         "result": result["search_digest"],
     }
 
@@ -91,11 +131,10 @@ def _figures(result: Mapping[str, Any], row: Mapping[str, Any] | None) -> dict[s
 
 
 def _held_out(result: Mapping[str, Any], skip: Sequence[int]) -> dict[str, Any] | None:
-    checked = result["held_out"]
-    point = next((p for p in checked["points"] if p["skip"] == list(skip)), None)
+    point = held_out_point(result, SkipSet.of(skip))
     if point is None:
         return None
-    dense = checked["dense"]
+    dense = result["held_out"]["dense"]
     return {
         "n": result["data"]["n_held_out"],
         "accept_length": {"dense": dense["accept_length"], "sparse": point["accept_length"]},

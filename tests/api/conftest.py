@@ -17,6 +17,7 @@ from api.settings import ApiSettings
 from models.accounts import SCOPES, create_token, create_user
 from models.database import Database
 from models.settings import ServiceSettings
+from skipmap.maps.keys import DEFAULT_KEY_FILE, SigningKeys, new_key_file
 from skipmap.settings import Settings
 from tests.models.bench import Bench
 
@@ -65,7 +66,7 @@ def make_app(settings: ServiceSettings, tmp_path) -> Iterator[Callable[..., Flas
     made: list[Flask] = []
 
     def make(stored: dict[str, Any] | None = None, roots: tuple = (), **given: Any) -> Flask:
-        api_settings = ApiSettings(**{"api_pool_size": 2, "event_poll_seconds": 0.02, **given})
+        api_settings = ApiSettings(**{"api_pool_size": 2, "event_poll_seconds": 0.02, "channel_poll_seconds": 0.02, **given})
         library = Settings(home=tmp_path / "home", model_roots=roots)
         made.append(create_app(settings.model_copy(update=stored or {}), api_settings, library))
         return made[-1]
@@ -73,16 +74,16 @@ def make_app(settings: ServiceSettings, tmp_path) -> Iterator[Callable[..., Flas
     yield make
     for app in made:
         service = app.extensions["skipmap"]
-        service.hub.stopping = lambda: True
+        service.hub.stopping = service.channels.stopping = lambda: True
         wait_for_hub()
         service.database.close()
         service.broker.close()
 
 
 def wait_for_hub() -> None:
-    """What an event hub's thread reads would come back to a pool that is closed."""
+    """What a hub's thread reads would come back to a pool that is closed."""
     for thread in threading.enumerate():
-        if thread.name == "events":
+        if thread.name in ("events", "channels"):
             thread.join(10)
 
 
@@ -118,6 +119,18 @@ def caller(make_caller: Callable[..., Caller]) -> Caller:
 def admin(make_caller: Callable[..., Caller]) -> Caller:
     assert "admin" in SCOPES
     return make_caller("admin")
+
+
+@pytest.fixture
+def keys(tmp_path) -> SigningKeys:
+    """The keys of the app; their file is where it looks for it."""
+    return new_key_file(tmp_path / "home" / DEFAULT_KEY_FILE)
+
+
+@pytest.fixture
+def shop(bench: Bench, make_caller: Callable[..., Caller], keys: SigningKeys) -> Shop:
+    """Somebody who publishes finished jobs, and moves channels."""
+    return Shop(bench, make_caller("maps:read", "maps:publish"), keys)
 
 
 @pytest.fixture

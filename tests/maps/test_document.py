@@ -1,75 +1,25 @@
 from __future__ import annotations
 
+import hashlib
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 
 from skipmap.canonical import digest
 from skipmap.errors import InvalidInput, NotFound
-from skipmap.maps.document import build_map, skip_for
+from skipmap.maps.document import build_map, digest_of, document_bytes, local_digest, skip_for
+from skipmap.maps.schema import read_map
 from skipmap.skipset import SkipSet
-
-
-def row(skip, accept, metric, cost):
-    return {"skip": skip, "accept_length": accept, "metric": metric, "cost_ratio": cost, "per_prompt": [{}]}
-
-
-def point(skip, accept, metric, speedup, *, passes=True):
-    return {
-        "skip": skip,
-        "accept_length": accept,
-        "metric": metric,
-        "speedup": speedup,
-        "intervals": {"accept_length_change": [-0.1, 0.1], "metric_change": [0, 0], "speedup": [1.0, 1.3]},
-        "passes_gate": passes,
-        "per_prompt": [{}],
-    }
-
-
-@pytest.fixture
-def make_result():
-    """A result document as the profiler writes it, as far as a map looks at it."""
-
-    def make(domain="translation", selected=(3,), **more):
-        result = {
-            "schema": "skipmap.result/1",
-            "spec": {"domain": {"name": domain}},
-            "target": {
-                "id": "tiny",
-                "revision": None,
-                "fingerprint": "f00d",
-                "num_layers": 10,
-                "block_types": ["full_attention"] * 10,
-            },
-            "draft": {"method": "sam", "params": {"min_match": 1}, "fingerprint": None, "lossy": False},
-            "metric": {"name": "bleu", "signature": "nrefs:1"},
-            "data": {"n_calibration": 4, "n_held_out": 16},
-            "dense": row([], 2.0, 0.5, 1.0),
-            "evaluations": [
-                row([3], 1.9, 0.5, 0.92),
-                row([7], 2.0, 0.49, 0.92),
-                row([3, 7], 1.9, 0.48, 0.84),
-            ],
-            "front": [[3], [7]],
-            "selected": list(selected),
-            "reason": "cheapest of 2 configurations on the Pareto front",
-            "held_out": {
-                "dense": {"skip": [], "accept_length": 2.2, "metric": 0.45, "per_prompt": [{}]},
-                "points": [point([3], 2.1, 0.44, 1.07)],
-            },
-            "search_digest": "d1",
-        }
-        return result | more
-
-    return make
 
 
 def test_fields(make_result):
     document = build_map([make_result()], "prod")
     assert document.keys() == {
-        *("schema", "name", "version", "created_at", "target", "draft", "domains", "fallback", "digest")
+        *("schema", "name", "version", "created_at", "target", "draft", "domains", "fallback", "router"),
+        "digest",
     }
+    assert document["router"] is None
     assert (document["schema"], document["name"], document["version"]) == ("skipmap.map/1", "prod", None)
     assert document["target"] == {"id": "tiny", "revision": None, "fingerprint": "f00d", "num_layers": 10}
     assert document["draft"] == {"method": "sam", "params": {"min_match": 1}, "fingerprint": None}
@@ -109,6 +59,8 @@ def test_domain_entry(make_result):
         "alternatives": [alternative],
         "reason": "cheapest of 2 configurations on the Pareto front",
         "result": "d1",
+        "job": None,
+        "override": None,
     }
     assert "per_prompt" not in json.dumps(entry, default=str)
 
@@ -122,7 +74,8 @@ def test_dense_stays_dense(make_result):
 
 
 def test_no_cost_means_no_speedup(make_result):
-    result = make_result(selected=[], front=[], dense=row([], 0.0, 0.0, None))
+    dense = {"skip": [], "accept_length": 0.0, "metric": 0.0, "cost_ratio": None}
+    result = make_result(selected=[], front=[], dense=dense)
     entry = build_map([result], "prod")["domains"]["translation"]
     assert (entry["cost_ratio"], entry["speedup"]) == (None, None)
 
@@ -131,6 +84,97 @@ def test_selected_set_off_the_front_keeps_the_front_as_alternatives(make_result)
     entry = build_map([make_result(selected=[3, 7])], "prod")["domains"]["translation"]
     assert entry["skip"] == [3, 7]
     assert [other["skip"] for other in entry["alternatives"]] == [[3], [7]]
+
+
+@pytest.mark.parametrize(
+    ("point", "skip", "reason"),
+    [
+        ("selected", [3], "cheapest of 2 configurations on the Pareto front"),
+        ("paper", [3], "cheapest of 2 configurations on the Pareto front"),
+        ("cheapest", [3, 7], "cheapest of the job's operating points, chosen by the publisher"),
+        ([7], [7], "a configuration of the job, chosen by the publisher"),
+        ([7, 3], [3, 7], "a configuration of the job, chosen by the publisher"),
+        ([], [], "dense, chosen by the publisher"),
+    ],
+)
+def test_chosen_points(make_result, point, skip, reason):
+    entry = build_map([make_result()], "prod", points={"translation": point})["domains"]["translation"]
+    assert (entry["skip"], entry["reason"]) == (skip, reason)
+    figures = {(3,): (1.9, 0.92), (7,): (2.0, 0.92), (3, 7): (1.9, 0.84), (): (2.0, 1.0)}[tuple(skip)]
+    assert (entry["accept_length"]["sparse"], entry["cost_ratio"]) == figures
+    assert skip not in [other["skip"] for other in entry["alternatives"]]
+
+
+def test_named_point_is_dense_where_nothing_is_feasible(make_result):
+    points = {"paper": None, "cheapest": None, "fastest": None}
+    result = make_result(selected=[], front=[], operating_points=points, reason="dense: nothing is feasible")
+    entry = build_map([result], "prod", points={"translation": "fastest"})["domains"]["translation"]
+    assert (entry["skip"], entry["reason"]) == ([], "dense: nothing is feasible")
+
+
+@pytest.mark.parametrize(
+    ("point", "problem"),
+    [
+        ("best", "'best' is given; allowed: selected, paper, cheapest, fastest, or a list of block indices"),
+        ([1], "{1} was not evaluated by this job; choose one of its 3 rows"),
+        ([10], "block 10 does not exist; the target has blocks 0..9"),
+        ([-1], "block index -1 is negative"),
+        ([True], "[True] is given; give a point's name"),
+        (3, "3 is given; give a point's name"),
+        (None, "None is given; give a point's name"),
+    ],
+)
+def test_points_that_are_none(make_result, point, problem):
+    with pytest.raises(InvalidInput) as caught:
+        build_map([make_result()], "prod", points={"translation": point})
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("field", ["points", "jobs", "overrides"])
+def test_nothing_is_given_for_a_domain_without_a_result(make_result, field):
+    with pytest.raises(
+        InvalidInput, match=rf"^{field}\.qa: there is no result of this domain; there is translation$"
+    ):
+        build_map([make_result()], "prod", **{field: {"qa": "selected"}})
+
+
+def test_published_version(make_result, router):
+    document = build_map(
+        [make_result("qa", [7]), make_result("rag")],
+        "prod",
+        version=3,
+        jobs={"qa": "job-1"},
+        overrides={"qa": "measured in production"},
+        router=router,
+        created_at=datetime(2026, 1, 31, 12, tzinfo=UTC),
+    )
+    assert "digest" not in document
+    assert (document["version"], document["created_at"]) == (3, "2026-01-31T12:00:00+00:00")
+    data = document_bytes(document)
+    assert json.loads(data) == document
+    assert digest_of(data) == hashlib.sha256(data).hexdigest()
+    read = read_map(data)
+    assert read.router == router
+    assert [(e.job, e.override) for e in read.domains.values()] == [
+        ("job-1", "measured in production"),
+        (None, None),
+    ]
+
+
+def test_router_of_another_model_is_refused(make_result, router):
+    result = make_result("qa")
+    result["target"]["fingerprint"] = "beef"
+    with pytest.raises(
+        InvalidInput, match=r"^map: the router was trained with the embeddings of another model"
+    ):
+        build_map([result], "prod", router=router)
+
+
+def test_local_digest_tells_a_change(make_result):
+    document = build_map([make_result()], "prod")
+    assert local_digest(document) == document["digest"]
+    document["domains"]["translation"]["skip"] = [4]
+    assert local_digest(document) != document["digest"]
 
 
 def test_one_result_a_domain(make_result):

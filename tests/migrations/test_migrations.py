@@ -16,14 +16,20 @@ from sqlalchemy.pool import NullPool
 from migrations.run import config, downgrade, main, upgrade
 from models.accounts import create_token, create_user
 from models.audit import record
+from models.base import new_id
 from models.calibration_sets import store_set
 from models.catalog import Domain, Draft, Target, add_entry
 from models.database import Database
 from models.errors import Unavailable
+from models.moves import Order, move
+from models.nodes import store_report
 from models.reconcilers import note_sweep
 from models.settings import get_settings
 from models.tables import METADATA
+from skipmap.maps.keys import new_key_file
 from tests.models.bench import Bench
+from tests.models.test_maps import publish
+from tests.models.test_nodes import report
 from tests.postgres import make_settings
 
 
@@ -97,7 +103,7 @@ def test_what_alembic_does_not_compare_agrees_too(make_database_url, database_ur
 
 
 @pytest.fixture
-def filled(database_url):
+def filled(database_url, tmp_path):
     """A database with a row or more in every table."""
     database = Database(make_settings(database_url))
     bench = Bench(database, make_settings(database_url))
@@ -112,6 +118,14 @@ def filled(database_url):
     bench.submit()
     bench.must_claim()
     database.transaction(note_sweep, "here")
+    publish(database)
+    database.transaction(
+        move,
+        new_key_file(tmp_path / "key.pem"),
+        3600.0,
+        Order("main", "production", 1, "first", user.id, new_id(), fits=lambda sequence: sequence is None),
+    )
+    database.transaction(store_report, report(), user.id)
     for name in METADATA.tables:
         assert bench.sql(f"SELECT count(*) FROM {name}")[0] > 0, name
     database.close()

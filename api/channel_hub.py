@@ -1,0 +1,121 @@
+"""The channel hub: one poller a process looks for moves of all channels that somebody waits for in it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from api.envelopes import Envelopes, Place, Snapshot
+from api.problems import RETRY_SECONDS, UNAVAILABLE, ProblemError
+from models.errors import Unavailable
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(eq=False)
+class _Topic:
+    """A channel that somebody waits for. All of them wait for one event, which the next news replaces."""
+
+    waiting: int = 0
+    news: threading.Event = field(default_factory=threading.Event)
+    newest: Snapshot | None = None
+
+    def wake(self) -> None:
+        news, self.news = self.news, threading.Event()
+        news.set()
+
+
+class ChannelHub:
+    """Lets requests wait for the next revision of a channel; one that waits costs no connection and no query.
+
+    The poller runs while requests wait. ``stopping`` tells whether the process is about to end: then nobody waits.
+    """
+
+    def __init__(self, envelopes: Envelopes, poll_seconds: float, most_waiting: int) -> None:
+        self.stopping: Callable[[], bool] = lambda: False
+        self._envelopes = envelopes
+        self._poll_seconds = poll_seconds
+        self._most = most_waiting
+        self._topics: dict[Place, _Topic] = {}
+        self._lock = threading.Lock()
+        self._polling = False
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait."""
+        return self._waiting
+
+    def wait(self, seen: Snapshot, seconds: float) -> Snapshot | None:
+        """What the channel hands out after ``seen``; None when nothing comes in time, or the process ends.
+
+        Raises ProblemError at once when too many wait.
+        """
+        until = time.monotonic() + seconds
+        with self._topic((seen.mark.map_name, seen.mark.channel)) as topic:
+            while not self.stopping():
+                # Taken before the look, so that news in between is not slept through.
+                news = topic.news
+                newest = topic.newest
+                # What the poller has seen may be older than what the request has read itself.
+                if newest is not None and newest.mark.revision > seen.mark.revision:
+                    return newest
+                if not news.wait(max(0.0, until - time.monotonic())):
+                    return None
+        return None
+
+    @contextmanager
+    def _topic(self, place: Place) -> Iterator[_Topic]:
+        with self._lock:
+            if self._waiting >= self._most:
+                raise ProblemError(
+                    UNAVAILABLE,
+                    "too many requests wait for channels; ask without Prefer: wait, or try again later",
+                    {"Retry-After": str(RETRY_SECONDS)},
+                )
+            self._waiting += 1
+            topic = self._topics.setdefault(place, _Topic())
+            topic.waiting += 1
+            if not self._polling:
+                self._polling = True
+                threading.Thread(target=self._poll, name="channels", daemon=True).start()
+        try:
+            yield topic
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                topic.waiting -= 1
+                if not topic.waiting:
+                    del self._topics[place]
+
+    def _poll(self) -> None:
+        while True:
+            with self._lock:
+                topics = dict(self._topics)
+                if not topics:
+                    self._polling = False
+                    return
+            try:
+                self._turn(topics)
+            except Unavailable as error:
+                _log.warning("channels wait for the database", cause=str(error))
+            except Exception:
+                # Nobody else would start another poller.
+                _log.exception("channels cannot be read")
+            time.sleep(self._poll_seconds)
+
+    def _turn(self, topics: dict[Place, _Topic]) -> None:
+        if self.stopping():
+            for topic in topics.values():
+                topic.wake()
+            return
+        for mark in self._envelopes.marks(list(topics)):
+            topic = topics[mark.map_name, mark.channel]
+            if topic.newest is None or mark.revision > topic.newest.mark.revision:
+                topic.newest = self._envelopes.snapshot(mark)
+                topic.wake()

@@ -1,0 +1,169 @@
+"""Nodes: serving processes as they last reported themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ColumnElement,
+    Index,
+    Integer,
+    String,
+    Text,
+    and_,
+    delete,
+    func,
+    not_,
+    or_,
+    select,
+    text,
+)
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from models.base import Base, Created, Id, clean, interval, one_of
+from models.channels import Channel
+from models.maps import MapVersion
+from skipmap.errors import NotFound
+from skipmap.serving.report import MAX_NODE_ID, NodeReport, NodeState
+
+STATES: tuple[NodeState, ...] = ("FRESH", "STALE", "EXPIRED", "NONE")
+NODE_PATTERN = f"[A-Za-z0-9][A-Za-z0-9_.:-]{{0,{MAX_NODE_ID - 1}}}"
+"""What nodes are called, see ``skipmap.serving.report``."""
+
+MISSED_POLLS = 3
+GRACE_SECONDS = 30.0
+"""A node that is silent for ``MISSED_POLLS`` of its polls and so much longer counts as stale, whatever it said."""
+
+
+class Node(Base):
+    """The last report of a node; its counters are those of its process."""
+
+    __tablename__ = "nodes"
+
+    id: Mapped[str] = mapped_column(String(MAX_NODE_ID, collation="C"), primary_key=True)
+    map_name: Mapped[str]
+    channel: Mapped[str]
+    version: Mapped[int | None] = mapped_column(Integer)
+    sequence: Mapped[int | None] = mapped_column(BigInteger)
+    digest: Mapped[str | None]
+    state: Mapped[NodeState] = mapped_column(Text)
+    reason: Mapped[str]
+    since: Mapped[datetime]
+    fetched_at: Mapped[datetime | None]
+    poll_seconds: Mapped[float]
+    target_fingerprint: Mapped[str | None]
+    software: Mapped[str]
+    domains: Mapped[dict[str, Any]]
+    reported_by: Mapped[Id]
+    """Id of the user whose token it reported with."""
+    first_seen_at: Mapped[Created]
+    seen_at: Mapped[Created]
+
+    # Reports come often: no index holds what changes with each of them, and pages keep room.
+    __table_args__ = (
+        CheckConstraint(one_of("state", STATES), "state"),
+        Index(None, "map_name", "channel", "id"),
+        {"postgresql_with": {"fillfactor": "70"}},
+    )
+
+
+@dataclass(frozen=True)
+class NodeSeen:
+    """A node as others see it.
+
+    ``channel_version``: where its channel points to now; ``calibrated``: figures of the version that it runs, by
+    domain, None when the service does not know that version, or knows other bytes under its number.
+    """
+
+    node: Node
+    is_stale: bool
+    channel_version: int | None
+    calibrated: dict[str, Any] | None
+
+
+def store_report(session: Session, report: NodeReport, reported_by: str) -> None:
+    """Keep a node's report in place of the one before."""
+    # Lost in a crash of the database, it comes again with the next poll.
+    session.execute(text("SET LOCAL synchronous_commit = off"))
+    fields = {
+        "map_name": report.map,
+        "channel": report.channel,
+        "version": report.version,
+        "sequence": report.sequence,
+        "digest": report.digest,
+        "state": report.state,
+        "reason": clean(report.reason),
+        "since": report.since,
+        "fetched_at": report.fetched_at,
+        "poll_seconds": report.poll_seconds,
+        "target_fingerprint": report.target_fingerprint,
+        "software": report.software,
+        "domains": {name: counters.model_dump() for name, counters in report.domains.items()},
+        "reported_by": reported_by,
+        "seen_at": func.clock_timestamp(),
+    }
+    row = insert(Node).values(id=report.node, **fields)
+    session.execute(row.on_conflict_do_update(index_elements=["id"], set_=fields))
+
+
+def list_nodes(
+    session: Session,
+    *,
+    limit: int,
+    after: str | None = None,
+    map_name: str | None = None,
+    channel: str | None = None,
+    stale: bool | None = None,
+) -> list[NodeSeen]:
+    """A page of nodes by id; ``after``: the last one of the page before."""
+    query = _seen().order_by(Node.id).limit(limit)
+    if after is not None:
+        query = query.where(Node.id > after)
+    for column, value in ((Node.map_name, map_name), (Node.channel, channel)):
+        if value is not None:
+            query = query.where(column == value)
+    if stale is not None:
+        query = query.where(_STALE if stale else not_(_STALE))
+    return [NodeSeen(*row) for row in session.execute(query)]
+
+
+def find_node(session: Session, node_id: str) -> NodeSeen:
+    """One node; raises NotFound."""
+    row = session.execute(_seen().where(Node.id == node_id)).first()
+    if row is None:
+        raise NotFound(f"no node {node_id!r} has reported")
+    return NodeSeen(*row)
+
+
+def forget_nodes(session: Session, seconds: float) -> int:
+    """Remove nodes that were silent for so long; returns how many."""
+    until = func.clock_timestamp() - interval(seconds)
+    return len(session.execute(delete(Node).where(Node.seen_at < until).returning(Node.id)).all())
+
+
+_STALE: ColumnElement[bool] = or_(
+    Node.state != "FRESH",
+    Node.seen_at
+    < func.clock_timestamp()
+    - func.make_interval(0, 0, 0, 0, 0, 0, MISSED_POLLS * Node.poll_seconds + GRACE_SECONDS),
+)
+
+
+def _seen() -> Any:
+    here = and_(Channel.map_name == Node.map_name, Channel.name == Node.channel)
+    runs = and_(
+        MapVersion.map_name == Node.map_name,
+        MapVersion.version == Node.version,
+        MapVersion.digest == Node.digest,
+    )
+    return (
+        select(Node, _STALE.label("is_stale"), Channel.version, MapVersion.summary["domains"])
+        .outerjoin(Channel, here)
+        .outerjoin(MapVersion, runs)
+        .execution_options(populate_existing=True)
+    )

@@ -1,0 +1,90 @@
+"""What a MapClient tells its caller about, as typed events."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from skipmap.serving.report import NodeState
+
+Source = Literal["server", "disk", "bootstrap"]
+"""Where a map came from."""
+
+_log = logging.getLogger("skipmap.serving")
+
+
+@dataclass(frozen=True)
+class MapEvent:
+    """Something that happened to a client's map."""
+
+
+@dataclass(frozen=True)
+class MapActivated(MapEvent):
+    """A map is in use from now on. ``previous``: the version that was in use before, None without one."""
+
+    version: int
+    sequence: int
+    digest: str
+    source: Source
+    previous: int | None
+
+
+@dataclass(frozen=True)
+class MapRefused(MapEvent):
+    """A map was offered and not taken. ``kind``: the check that it failed."""
+
+    kind: str
+    reason: str
+    source: Source
+
+
+@dataclass(frozen=True)
+class FetchFailed(MapEvent):
+    """The service gave no usable answer; what was in use stays."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class DiskProblem(MapEvent):
+    """The disk copy could not be read or written; the map itself is not touched by it."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class StateChanged(MapEvent):
+    """The client's state is another one now."""
+
+    old: NodeState
+    new: NodeState
+    reason: str
+
+
+@dataclass(frozen=True)
+class ForkDetected(MapEvent):
+    """This process is a fork of one with a running client; polling has begun again in it."""
+
+    parent_pid: int
+    pid: int
+
+
+class Announcer:
+    """Logs events and hands them to a callback, whose errors end there."""
+
+    def __init__(self, callback: Callable[[MapEvent], None] | None) -> None:
+        self._callback = callback
+
+    def __call__(self, event: MapEvent) -> None:
+        """Tell of one event; raises nothing."""
+        quiet = isinstance(event, MapActivated | StateChanged | ForkDetected)
+        _log.log(logging.INFO if quiet else logging.WARNING, "%s", event)
+        if self._callback is None:
+            return
+        try:
+            self._callback(event)
+        except (Exception, SystemExit):
+            # An event comes from the thread that polls: it must outlive whatever the callback does.
+            _log.exception("the event callback failed on %s", event)

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import text
+
+from models.base import new_id
+from models.maps import NewVersion, add_version
+from models.nodes import find_node, forget_nodes, list_nodes, store_report
+from models.retention import forget_old
+from skipmap.errors import NotFound
+from skipmap.serving.report import DomainCounters, NodeReport
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def report(node="node-1", **changes):
+    fields = {
+        "node": node,
+        "map": "main",
+        "channel": "production",
+        "version": 1,
+        "sequence": 1,
+        "digest": "a" * 64,
+        "state": "FRESH",
+        "reason": "",
+        "since": NOW,
+        "fetched_at": NOW,
+        "poll_seconds": 60.0,
+        "target_fingerprint": "f" * 64,
+        "software": "skipmap/1",
+        "domains": {"qa": DomainCounters(requests=3)},
+    }
+    return NodeReport(**fields | changes)
+
+
+def keep(database, *reports):
+    for one in reports:
+        database.transaction(store_report, one, "somebody")
+
+
+def age(database, node, seconds):
+    database.transaction(
+        lambda session: session.execute(
+            text("UPDATE nodes SET seen_at = clock_timestamp() - make_interval(secs => :s) WHERE id = :id"),
+            {"s": seconds, "id": node},
+        )
+    )
+
+
+def test_the_last_report_stays(database):
+    keep(database, report(), report(version=2, domains={"qa": DomainCounters(requests=9)}))
+    (seen,) = database.read(list_nodes, limit=10)
+    assert (seen.node.version, seen.node.domains["qa"]["requests"]) == (2, 9)
+    assert seen.node.first_seen_at <= seen.node.seen_at
+    with pytest.raises(NotFound, match="no node 'other'"):
+        database.read(find_node, "other")
+
+
+@pytest.mark.parametrize(
+    ("state", "silent_seconds", "stale"),
+    [("FRESH", 0, False), ("FRESH", 205, False), ("FRESH", 215, True), ("STALE", 0, True), ("NONE", 0, True)],
+)
+def test_a_node_is_stale_that_says_so_or_is_silent(database, state, silent_seconds, stale):
+    keep(database, report(state=state))
+    age(database, "node-1", silent_seconds)
+    assert database.read(find_node, "node-1").is_stale is stale
+    assert len(database.read(list_nodes, limit=10, stale=stale)) == 1
+    assert database.read(list_nodes, limit=10, stale=not stale) == []
+
+
+def test_filters_and_pages(database):
+    keep(
+        database,
+        *(report(f"n{number}", channel="canary" if number % 2 else "production") for number in range(6)),
+        report("other", map="another"),
+    )
+
+    def ids(**asked):
+        return [seen.node.id for seen in database.read(list_nodes, **{"limit": 10, **asked})]
+
+    assert ids(map_name="main", channel="canary") == ["n1", "n3", "n5"]
+    assert ids(limit=2, after="n1") == ["n2", "n3"]
+    assert ids(map_name="another") == ["other"]
+
+
+def test_figures_are_those_of_the_version_that_the_node_runs(database):
+    domains = {"qa": {"accept_length": {"dense": 2.0, "sparse": 1.9}}}
+    new = NewVersion(write=lambda number: b"{}", summary={"domains": domains}, jobs={})
+    row, _ = database.transaction(add_version, "main", new, publication=new_id())
+    keep(
+        database,
+        report("same", digest=row.digest),
+        report("other-bytes"),
+        report("unknown", version=9),
+        report("none", version=None, sequence=None, digest=None, state="NONE"),
+    )
+    seen = {found.node.id: found.calibrated for found in database.read(list_nodes, limit=10)}
+    assert seen == {"same": domains, "other-bytes": None, "unknown": None, "none": None}
+
+
+def test_silent_nodes_are_forgotten(database, settings):
+    keep(database, report("young"), report("old"), report("older"))
+    age(database, "old", 7 * 86400 + 10)
+    age(database, "older", 20 * 86400)
+    assert database.transaction(forget_nodes, 10 * 86400) == 1
+    forget_old(database, settings)
+    assert [seen.node.id for seen in database.read(list_nodes, limit=10)] == ["young"]
+
+
+def test_reports_stay_on_their_page(database):
+    """No index holds what changes with every report: keeping one is a heap-only update."""
+    keep(database, report())
+
+    def counts(session):
+        return session.execute(
+            text(
+                "SELECT pg_stat_get_xact_tuples_updated(r), pg_stat_get_xact_tuples_hot_updated(r) "
+                "FROM (SELECT 'nodes'::regclass) AS c(r)"
+            )
+        ).one()
+
+    def repeat(session):
+        updated, hot = counts(session)
+        for version in range(1, 6):
+            store_report(session, report(version=version), "somebody")
+        after = counts(session)
+        return after[0] - updated, after[1] - hot
+
+    assert database.transaction(repeat) == (5, 5)
