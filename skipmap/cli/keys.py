@@ -69,14 +69,12 @@ def rotate(arguments: argparse.Namespace) -> int:
 
 def show(arguments: argparse.Namespace) -> int:
     """Print key ids and public keys of a private or a public file."""
-    from skipmap.maps.keys import SigningKeys, is_private
+    from skipmap.maps.keys import SigningKeys, TrustedKeys, is_private
 
     path = _file(arguments)
     if is_private(path):
         _tell(arguments, path, SigningKeys.read(path))
         return 0
-    from skipmap.maps.keys import TrustedKeys
-
     trusted = TrustedKeys.read(path)
     _print(arguments, path, trusted.key_ids, trusted.public_pem(), private=False)
     return 0

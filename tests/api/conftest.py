@@ -19,6 +19,7 @@ from models.database import Database
 from models.settings import ServiceSettings
 from skipmap.maps.keys import DEFAULT_KEY_FILE, SigningKeys, new_key_file
 from skipmap.settings import Settings
+from tests.api.published import Shop
 from tests.models.bench import Bench
 
 V1 = "/api/v1"
@@ -66,7 +67,9 @@ def make_app(settings: ServiceSettings, tmp_path) -> Iterator[Callable[..., Flas
     made: list[Flask] = []
 
     def make(stored: dict[str, Any] | None = None, roots: tuple = (), **given: Any) -> Flask:
-        api_settings = ApiSettings(**{"api_pool_size": 2, "event_poll_seconds": 0.02, "channel_poll_seconds": 0.02, **given})
+        api_settings = ApiSettings(
+            **{"api_pool_size": 2, "event_poll_seconds": 0.02, "channel_poll_seconds": 0.02, **given}
+        )
         library = Settings(home=tmp_path / "home", model_roots=roots)
         made.append(create_app(settings.model_copy(update=stored or {}), api_settings, library))
         return made[-1]

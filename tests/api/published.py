@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from werkzeug.test import TestResponse
 
 from skipmap.maps.channel import ChannelPayload, read_payload
 from skipmap.maps.envelope import open_envelope
 from skipmap.maps.keys import SigningKeys
-from tests.api.conftest import Caller
 from tests.models.bench import Bench
 from tests.profiling.report.conftest import make_held_out, make_result, prompt
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Caller
 
 SKIP = [0, 2]
 CHANNEL = "/maps/main/channels/production"
@@ -82,6 +83,3 @@ def payload_of(envelope: bytes) -> dict[str, Any]:
     """What is inside, unchecked."""
     found: dict[str, Any] = json.loads(base64.b64decode(json.loads(envelope)["payload"]))
     return found
-
-
-MakeShop = Callable[..., Shop]

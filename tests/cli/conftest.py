@@ -196,12 +196,13 @@ def worker(database: Database, settings: ServiceSettings, finished: Finished) ->
 
 @pytest.fixture
 def token(database: Database) -> str:
-    """A token that may read and write jobs."""
+    """A token that may read and write jobs, and publish maps."""
     from models.accounts import create_token, create_user
 
     def make(session: Session) -> str:
         user = create_user(session, "somebody")
-        return create_token(session, user.id, "test", ["jobs:read", "jobs:write"])[1]
+        scopes = ["jobs:read", "jobs:write", "maps:read", "maps:publish", "nodes:report"]
+        return create_token(session, user.id, "test", scopes)[1]
 
     return database.transaction(make)
 

@@ -108,9 +108,11 @@ def choose(source: MapSource, routing: Routing, asked: str | None, texts: Sequen
             several = "the prompts are of several domains"
             note = several if names else "the router knows no domain that is near"
     if document is None:
-        domain, note = None, "no map is in use; everything runs dense"
+        domain = None
+        note = "no map is in use; everything runs dense"
     elif domain is not None and domain not in document.domains:
-        domain, note = None, f"the map has no domain {domain[:80]!r}; it runs dense"
+        note = f"the map has no domain {domain[:80]!r}; it runs dense"
+        domain = None
     return Choice(
         skip=document.skip_for(domain) if document else SkipSet(),
         domain=domain,
