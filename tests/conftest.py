@@ -42,7 +42,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs servers, so that the inner loop of work on the library can do without."""
     for item in items:
         place = item.path.relative_to(_ROOT / "tests")
-        of_its_commands = place.parts[0] == "cli" and place.name.startswith(("test_job", "test_maps", "test_sets"))
+        of_its_commands = place.parts[0] == "cli" and place.name.startswith(
+            ("test_job", "test_maps", "test_sets")
+        )
         if place.parts[0] in _OF_THE_SERVICE or of_its_commands:
             item.add_marker(pytest.mark.service)
 

@@ -24,6 +24,7 @@ def add_keys_parser(commands: _Commands) -> None:
     parser = commands.add_parser("keys", help="keys that sign maps for serving nodes", epilog=EXIT_CODES)
     keys = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     new = keys.add_parser("new", help="make a key; never replaces one", epilog=EXIT_CODES)
+    new.add_argument("--if-missing", action="store_true", help="leave a key that is there as it is")
     rotate = keys.add_parser(
         "rotate",
         help="add a second key, or end its time beside the old one",
@@ -47,10 +48,10 @@ def add_keys_parser(commands: _Commands) -> None:
 
 def new(arguments: argparse.Namespace) -> int:
     """Make a key file and print where it is and the key's id."""
-    from skipmap.maps.keys import new_key_file
+    from skipmap.maps.keys import ensure_key_file, new_key_file
 
     path = _file(arguments)
-    _tell(arguments, path, new_key_file(path))
+    _tell(arguments, path, ensure_key_file(path) if arguments.if_missing else new_key_file(path))
     print(f"skipmap: nodes need {path}.pub; keep {path} to yourself", file=sys.stderr)
     return 0
 

@@ -100,6 +100,7 @@ class Schedule:
         self._random = source or random.Random()
         self._failures = 0
         self._is_first = True
+        self._has_hurried = False
 
     def at_start(self, has_map: bool) -> float:
         """Seconds until the first poll; at once when there is nothing to act on."""
@@ -108,12 +109,17 @@ class Schedule:
     def after_success(self, *, changed: bool, asked_to_wait: float | None, seconds: float) -> float:
         """Seconds until the next poll, after one that took ``seconds``.
 
-        ``asked_to_wait``: of a long poll. The next one follows closely only if this one brought something new or the
-        service did wait; one that answers at once is polled like any other.
+        ``asked_to_wait``: of a long poll, None of another one. A long poll follows closely on a poll that brought
+        something new or did wait, and once on one that was not to wait; a service that answers at once is polled like
+        any other.
         """
         self._failures = 0
         if asked_to_wait is not None and (changed or seconds >= _HONOURED * asked_to_wait):
-            return _clamped(self._random.uniform(0.0, _AFTER_CHANGE_SECONDS))
+            self._has_hurried = False
+            return self._soon()
+        if self.long_poll_seconds is not None and asked_to_wait is None and not self._has_hurried:
+            self._has_hurried = True
+            return self._soon()
         if self._is_first:
             # Nodes of one rollout start within the same second; from here on they are spread over the interval.
             self._is_first = False
@@ -130,6 +136,10 @@ class Schedule:
             # A little more for some, or all of them come back in the same second.
             pause = max(pause, bounded * (1.0 + self._random.uniform(0.0, _RETRY_AFTER_SPREAD)))
         return _clamped(pause)
+
+    def _soon(self) -> float:
+        # All who waited are answered at once; they need not come back in the same moment.
+        return _clamped(self._random.uniform(0.0, _AFTER_CHANGE_SECONDS))
 
 
 def _clamped(seconds: float) -> float:

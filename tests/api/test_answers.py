@@ -38,7 +38,7 @@ def test_every_error_is_a_problem(app, method, path, status, name):
 
 
 def test_kinds_of_problems_are_told_apart():
-    assert len({kind.type for kind in KINDS}) == len(KINDS) == 15
+    assert len({kind.type for kind in KINDS}) == len(KINDS) == 18
 
 
 @pytest.mark.parametrize("given", ["", "a b", "x" * 200, "a\u00e9"])

@@ -57,7 +57,7 @@ def _operations() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("path", "method"), _operations(), ids=lambda value: value)
-def test_answers_are_those_that_are_documented(app, admin, make_spec, path, method):
+def test_answers_are_those_that_are_documented(app, admin, make_spec, shop, path, method):
     schema = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", app)
     operation = schema[path][method]
     headers = {"Authorization": f"Bearer {admin.secret}"}
@@ -65,6 +65,9 @@ def test_answers_are_those_that_are_documented(app, admin, make_spec, path, meth
         "job_id": admin.post("/jobs", json=make_spec()).get_json()["id"],
         "set_id": admin.upload(b'{"id": 1, "prompt": "Hm."}').get_json()["id"],
     }
+    shop.publish()
+    shop.move(1)
+    existing |= {"map_name": "main", "channel": "production", "version": "1"}
     turns = itertools.cycle((True, False))
 
     @given(case=operation.as_strategy())

@@ -12,11 +12,13 @@ _NO_PLACES = [
 
 
 @pytest.fixture
-def lists(admin, make_spec) -> dict[str, str]:
+def lists(admin, make_spec, shop) -> dict[str, str]:
     """Address of every list, and what its cursors are made for."""
     job = admin.post("/jobs", json=make_spec()).get_json()["id"]
     lines = admin.upload(b'{"id": 1, "prompt": "One?"}\n{"id": 2, "prompt": "Two?"}\n').get_json()["id"]
     table = admin.upload("One?,a,b,c,d,A\nTwo?,a,b,c,d,B\n", content_type="text/csv").get_json()["id"]
+    shop.publish()
+    shop.move(1)
     orders = {
         f"/jobs/{job}/evaluations?sort={sort}&order={order}&": f"evaluations {sort} {order}"
         for sort in ("skip", "metric", "accept_length")
@@ -28,6 +30,10 @@ def lists(admin, make_spec) -> dict[str, str]:
         "/tokens": "tokens",
         "/users": "users",
         "/workers": "workers",
+        "/maps": "maps",
+        "/maps/main/versions": "versions main",
+        "/maps/main/channels/production/history": "history main production",
+        "/nodes": "nodes",
         "/calibration-sets": "calibration sets",
         **{f"/{name}": name for name in ("targets", "drafts", "domains")},
     }

@@ -179,7 +179,8 @@ def test_map_and_domain_give_the_skip_set(generate, finished):
 @pytest.mark.parametrize("passes", [True, False])
 def test_map_entry_that_held_out_does_not_confirm_is_told(generate, finished, tmp_path, passes):
     document = json.loads(finished.map.read_text())
-    document["domains"]["words"] |= {"skip": [1], "held_out": {"passes_gate": passes}}
+    entry = document["domains"]["words"]
+    entry |= {"skip": [1], "held_out": entry["held_out"] | {"passes_gate": passes}}
     path = tmp_path / "told.json"
     path.write_text(json.dumps(document))
     ran = generate("--map", path, "--domain", "words", "--json")

@@ -50,6 +50,12 @@ def test_new_and_show(keys, path):
         keys("new", path)
 
 
+def test_a_key_that_is_there_can_be_left_as_it_is(keys, path):
+    first = keys("new", path, "--if-missing", "--json")
+    assert keys("new", path, "--if-missing", "--json") == first
+    assert SigningKeys.read(path).key_ids == tuple(first["key_ids"])
+
+
 def test_nothing_private_is_printed(keys, path):
     assert "PRIVATE" not in keys("new", path)
     assert "PRIVATE" not in keys("rotate", path)

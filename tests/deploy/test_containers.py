@@ -14,6 +14,8 @@ import pytest
 import yaml
 from pydantic_settings import BaseSettings
 
+from skipmap.cli.arguments import build_parser
+
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
 MANIFESTS = [
@@ -75,7 +77,8 @@ def _of_kubernetes() -> Iterator[Container]:
 
 CONTAINERS = [*_of_compose(), *_of_kubernetes()]
 OURS = [each for each in CONTAINERS if each.image.startswith("skipmap:") and not each.is_patch]
-LASTING = [each for each in CONTAINERS if "migrate" not in each.name and not each.is_patch]
+ENDING = ("migrate", "keys")
+LASTING = [each for each in CONTAINERS if not each.name.endswith(ENDING) and not each.is_patch]
 
 
 def _each(containers: list[Container]) -> pytest.MarkDecorator:
@@ -120,6 +123,8 @@ def test_commands_name_modules_that_exist(container: Container):
         case ["gunicorn", "-c", file, application]:
             assert (ROOT / file).is_file()
             assert find_spec(application.split(":")[0]) is not None
+        case ["skipmap", *words]:
+            assert build_parser().parse_args(words).run
         case other:
             pytest.fail(f"not a command of ours: {other}")
 

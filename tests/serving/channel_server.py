@@ -124,9 +124,7 @@ class ChannelServer:
     ) -> bytes:
         """Move the channel to a version; waiting polls are answered."""
         number = self.sequence + 1 if sequence is None else sequence
-        data = envelope(
-            self.keys, map_json(version, skip, **changes), number, valid_seconds=valid_seconds
-        )
+        data = envelope(self.keys, map_json(version, skip, **changes), number, valid_seconds=valid_seconds)
         self.put(data, number)
         return data
 

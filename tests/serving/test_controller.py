@@ -1,25 +1,23 @@
-"""SkipController on a plain model: the same logits as without the blocks, a model that stays what it was."""
+"""SkipController on a plain model: the same logits as without the blocks, and which choice holds when."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from copy import deepcopy
+import weakref
 
 import pytest
 import torch
 from torch import nn
-from transformers import DynamicCache, PretrainedConfig, StaticCache
+from transformers import PretrainedConfig
 
-from skipmap.errors import InvalidInput, ModelFailure, Refused
+from skipmap.errors import InvalidInput
 from skipmap.serving.controller import SkipController
 from skipmap.skipset import SkipSet
-from skipmap.target.model import TargetModel
+from tests.serving.forwards import FAMILIES, close, logits
 from tests.serving.small_maps import small_map
 
-FAMILIES = ["llama", "qwen2", "qwen3", "mistral", "gemma3"]
 SKIPS = [[0], [0, 1, 2], [2, 5], [3], [1, 2, 3, 4, 5]]
-IDS = torch.tensor([[5, 9, 2, 77, 31, 4, 4, 60, 12, 8, 93, 1], [3, 3, 8, 41, 7, 90, 2, 55, 6, 71, 20, 19]])
 
 
 @pytest.fixture
@@ -30,15 +28,6 @@ def model(tiny_model, copy_model):
 @pytest.fixture
 def controller(model):
     return SkipController(model, small_map({"qa": [0, 3], "summary": [5]}))
-
-
-def logits(model, ids=IDS, **more):
-    with torch.no_grad():
-        return model(ids, **more).logits
-
-
-def close(got, expected) -> bool:
-    return got.shape == expected.shape and bool((got - expected).abs().max() <= 1e-5)
 
 
 @pytest.mark.parametrize("skip", SKIPS, ids=str)
@@ -53,34 +42,6 @@ def test_logits_are_those_without_the_blocks(tiny_model, copy_model, without_blo
             assert close(logits(model, **more), expected)
         assert not close(expected, dense)
     assert torch.equal(logits(model), dense)
-
-
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_chunks_crops_and_reorders_of_a_cache(tiny_model, copy_model, without_blocks, family, attention):
-    """Chunks take their positions and masks from the cache's first layer, which is skipped here."""
-    skip = [0, 2]
-    found = []
-    for model, choice in (
-        (copy_model(tiny_model(family)), skip),
-        (without_blocks(tiny_model(family), skip), []),
-    ):
-        model.set_attn_implementation(attention)
-        with SkipController(model) as controller, controller.use(choice), torch.no_grad():
-            cache = DynamicCache(config=model.config)
-            cache.activate_past_recording()
-            outs = [model(IDS[:, :9], cache=cache).logits]
-            cache.crop(-2)
-            outs.append(model(IDS[:, 7:], cache=cache).logits)
-            cache.crop(0)
-            cache.reorder_cache(torch.tensor([1, 0]))
-            outs.append(model(IDS[:, :3], cache=cache).logits)
-            cache.batch_select_indices(torch.tensor([1]))
-            cache.batch_repeat_interleave(3)
-            outs.append(model(IDS[:1, :3].repeat(3, 1), cache=cache).logits)
-            assert cache.get_seq_length() == 18
-        found.append(torch.cat([out.flatten() for out in outs]))
-    assert close(*found)
 
 
 def test_domains_skip_sets_and_none(model, controller):
@@ -186,174 +147,6 @@ def test_models_that_cannot(model, tiny_model, copy_model):
         SkipController(model)
 
 
-def test_one_controller_a_model(model):
-    first = SkipController(model)
-    for taken in (model, deepcopy(model)):
-        with pytest.raises(InvalidInput, match="has a controller already"):
-            SkipController(taken)
-    first.close()
-    SkipController(model).close()
-    TargetModel(model)
-    with pytest.raises(InvalidInput, match="was wrapped by TargetModel"):
-        SkipController(model)
-
-
-def test_the_model_stays_a_normal_model(model, controller, tmp_path):
-    with controller.use("qa"):
-        assert set(model.state_dict()) == {name for name, _ in model.named_parameters()} | {"lm_head.weight"}
-        model.save_pretrained(tmp_path)
-        expected = logits(model)
-    assert [type(block).__name__ for block in model.model.layers] == ["LlamaDecoderLayer"] * 6
-    loaded = type(model).from_pretrained(tmp_path).eval()
-    assert torch.equal(logits(loaded), logits(model))
-    twin = deepcopy(model)
-    with torch.no_grad(), controller.use("qa"):
-        assert torch.equal(logits(twin), expected)
-        twin.model.layers[1].mlp.down_proj = nn.Linear(48, 32, bias=False)
-        assert not torch.equal(logits(twin), expected)
-        assert torch.equal(logits(model), expected)
-
-
-def test_close_restores(model):
-    def state():
-        body = model.base_model
-        return (
-            [dict(block.__dict__) for block in body.layers],
-            dict(body._forward_pre_hooks),
-            dict(body._forward_hooks),
-            dict(body._forward_hooks_with_kwargs),
-        )
-
-    own = model.model.layers[2].forward
-    model.model.layers[2].forward = own
-    before = state()
-    controller = SkipController(model)
-    assert state() != before
-    with controller.use([1]), pytest.raises(Refused, match="1 'use' blocks are open"):
-        controller.close()
-    controller.close()
-    controller.close()
-    assert state() == before
-    with pytest.raises(InvalidInput, match="is closed"), controller.use([1]):
-        pass
-
-
-def test_hooks_of_accelerate(model, without_blocks, tiny_model):
-    from accelerate.hooks import ModelHook, add_hook_to_module, remove_hook_from_module
-
-    class Seen(ModelHook):
-        def __init__(self):
-            self.calls = 0
-
-        def pre_forward(self, module, *args, **kwargs):
-            self.calls += 1
-            return args, kwargs
-
-    expected = logits(without_blocks(tiny_model("llama"), [1, 4]))
-    before, after = Seen(), Seen()
-    blocks = model.model.layers
-    for block in blocks[:3]:
-        add_hook_to_module(block, before)
-    controller = SkipController(model)
-    for block in blocks[3:]:
-        add_hook_to_module(block, after)
-    with controller.use([1, 4]):
-        assert close(logits(model), expected)
-    assert (before.calls, after.calls) == (2, 3)
-    # Taking off an older hook takes the controller's wrapper with it: never a silent dense run.
-    remove_hook_from_module(blocks[1])
-    with controller.use([1, 4]), pytest.raises(ModelFailure, match="5 of 6 blocks obeyed"):
-        logits(model)
-    controller.close()
-    dense = logits(model)
-    with SkipController(model) as again, again.use([1, 4]):
-        assert close(logits(model), expected)
-    assert torch.equal(logits(model), dense)
-
-
-def test_a_cache_serves_one_skip_set(model, controller):
-    with torch.no_grad():
-        with controller.use("qa"):
-            cache = model(IDS, use_cache=True).cache
-        for choice in ("summary", "poetry"):
-            with controller.use(choice), pytest.raises(InvalidInput, match=r"filled with skip set \{0,3\}"):
-                model(IDS[:, :1], cache=cache)
-        with pytest.raises(InvalidInput, match=r"filled with skip set \{0,3\}"):
-            model(IDS[:, :1], cache=deepcopy(cache))
-        dense = model(IDS, use_cache=True).cache
-        with (
-            controller.use("qa"),
-            pytest.raises(InvalidInput, match=r"filled with skip set \{\}.*has \{0,3\}"),
-        ):
-            model(IDS[:, :1], cache=dense)
-        cache.crop(-IDS.shape[1])
-        for choice in ("summary", "poetry"):
-            with controller.use(choice):
-                fresh = model(IDS, cache=DynamicCache(config=model.config)).logits
-                assert torch.equal(model(IDS, cache=cache).logits, fresh)
-            cache.reset()
-
-
-@pytest.mark.parametrize("family", ["llama", "gemma3"])
-def test_a_static_cache_is_used_again(tiny_model, copy_model, family):
-    model = copy_model(tiny_model(family))
-    cache = StaticCache(config=model.config, max_cache_len=20)
-    with SkipController(model) as controller:
-        for skip in ([0, 2], [5], []):
-            with controller.use(skip):
-                expected = logits(model)
-                cache.reset()
-                assert close(logits(model, cache=cache), expected)
-
-
-def test_caches_that_cannot_hold_a_place(model, controller):
-    class Packed(DynamicCache):
-        def __init__(self):
-            super().__init__()
-            self.layer_class_to_replicate = type("PackedLayer", (), {})
-
-    with controller.use("qa"), pytest.raises(InvalidInput, match="PackedLayer cannot hold the place"):
-        model(IDS, cache=Packed())
-
-
-def test_hidden_states_and_attentions(model, without_blocks, tiny_model):
-    model.set_attn_implementation("eager")
-    with SkipController(model) as controller, controller.use([0, 4]), torch.no_grad():
-        out = model(IDS, output_hidden_states=True, output_attentions=True)
-    assert len(out.hidden_states) == 7
-    assert torch.equal(out.hidden_states[0], out.hidden_states[1])
-    assert len(out.attentions) == 4
-
-
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_gradients_are_those_without_the_blocks(tiny_model, without_blocks, checkpointing):
-    found = []
-    source = deepcopy(tiny_model("llama")).requires_grad_(True)
-    for model, skip in ((source, [0, 3]), (deepcopy(without_blocks(source, [0, 3])), [])):
-        model.train()
-        if checkpointing:
-            model.activation_checkpointing_enable()
-        with SkipController(model) as controller, controller.use(skip):
-            model(IDS, labels=IDS, use_cache=False).loss.backward()
-        kept = [block for block in range(6) if block not in skip][:4]
-        found.append([model.model.layers[i].mlp.up_proj.weight.grad for i in kept])
-    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*found, strict=True))
-    assert source.model.layers[0].mlp.up_proj.weight.grad is None
-
-
-def test_compiled_after_attaching(model, controller):
-    torch._dynamo.reset()
-    compiled = torch.compile(model, backend="eager")
-    for choice in ("qa", "poetry", "summary", "qa"):
-        with controller.use(choice):
-            assert close(logits(compiled), logits(model))
-    torch._dynamo.reset()
-    whole = torch.compile(model, backend="eager", fullgraph=True)
-    with controller.use("qa"), pytest.raises(torch._dynamo.exc.Unsupported, match="ContextVar"):
-        logits(whole)
-    torch._dynamo.reset()
-
-
 def test_wrap_refuses_generators(controller):
     def pieces():
         yield 1
@@ -397,8 +190,12 @@ def test_use_decorates(model, controller):
     assert controller.current == SkipSet()
 
 
-def test_a_dropped_controller_is_collected(model):
+def test_a_closed_controller_is_let_go(model):
     controller = SkipController(model)
+    with controller.use([1]):
+        logits(model)
     controller.close()
-    refs = gc.get_referrers(controller)
-    assert not [r for r in refs if isinstance(r, nn.Module)]
+    seen = weakref.ref(controller)
+    del controller
+    gc.collect()
+    assert seen() is None

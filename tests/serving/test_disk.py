@@ -65,7 +65,12 @@ def test_a_copy_never_replaces_a_later_one_of_another_process(store):
 
 
 def test_clients_of_one_folder_do_not_meet(tmp_path):
-    names = [("http://a", "m", "c"), ("http://b", "m", "c"), ("http://a", "m.c", ""), ("http://a", "m", "../c")]
+    names = [
+        ("http://a", "m", "c"),
+        ("http://b", "m", "c"),
+        ("http://a", "m.c", ""),
+        ("http://a", "m", "../c"),
+    ]
     paths = {DiskStore(tmp_path, *name).path for name in names}
     assert len(paths) == len(names)
     assert {path.parent for path in paths} == {tmp_path}
@@ -89,7 +94,9 @@ def test_a_damaged_copy_is_told_from_a_good_one(store, data):
         assert "damaged" in str(fault)
 
 
-@pytest.mark.parametrize("rubbish", [b"", b"\0" * 4096, b"[]", b'{"schema": "skipmap.node-copy/1"}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "rubbish", [b"", b"\0" * 4096, b"[]", b'{"schema": "skipmap.node-copy/1"}', b"\xff\xfe"]
+)
 def test_rubbish_is_no_copy_and_gives_way_to_the_next_one(store, rubbish):
     store.path.parent.mkdir()
     store.path.write_bytes(rubbish)

@@ -100,6 +100,9 @@ def test_a_long_poll_follows_closely_only_when_the_service_waits():
     after(changed=False, asked_to_wait=20.0, seconds=0.01)
     # A service that answers a long poll at once, time and again, is not asked in a loop.
     assert after(changed=False, asked_to_wait=20.0, seconds=0.01) >= 30.0
+    # The first poll of all is to be answered at once, and a long poll then follows on it.
+    assert after(changed=True, asked_to_wait=None, seconds=0.01) <= 1.0
+    assert after(changed=False, asked_to_wait=None, seconds=0.01) >= 30.0
 
 
 def test_what_retry_after_says():

@@ -74,7 +74,7 @@ def open_node(
     if maps.map is None:
         source = _fixed(loaded, maps, counters)
     else:
-        source = client = _following(loaded, maps, counters, lambda: _remark(drafts, source))
+        source = client = _following(loaded, maps, counters, drafts)
     try:
         node = Node(loaded, settings, source, drafts, routing, counters)
     except BaseException:
@@ -114,9 +114,7 @@ def _fixed(loaded: LoadedTarget, options: MapOptions, counters: Counters) -> Fix
     return FixedSource(found, options.on_expired, name, fingerprint, counters.by_domain)
 
 
-def _following(
-    loaded: LoadedTarget, options: MapOptions, counters: Counters, on_map: Callable[[], None]
-) -> MapClient:
+def _following(loaded: LoadedTarget, options: MapOptions, counters: Counters, drafts: Drafts) -> MapClient:
     if options.server is None or options.map is None or options.keys is None:
         raise InvalidInput(
             "--keys", "is needed with --map: public keys that check the signatures of its versions"
@@ -135,7 +133,7 @@ def _following(
         long_poll_seconds=options.long_poll_seconds,
         on_expired=options.on_expired,
         node_id=options.node_id,
-        on_event=lambda event: on_map() if isinstance(event, MapActivated) else None,
+        on_event=lambda event: _remark(drafts, client) if isinstance(event, MapActivated) else None,
         counters=counters.by_domain,
         plain_http=options.plain_http,
         **more,
