@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -17,16 +15,18 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from benchmarks.service.server import ApiServer, Caller
 from benchmarks.service.stage import Stage, stage
-from deploy.standalone.ports import take_port
 from models.accounts import create_token, create_user
 from models.settings import ServiceSettings
-from tests.workers.cluster import ROOT
 
 JOBS = 10_000
 EVALUATIONS = 1_000_000
 CLIENTS = 8
 REQUESTS = 400
+
+# What is measured is the service, not its limits.
+_UNLIMITED = {"SKIPMAP_READS_PER_MINUTE": "100000000", "SKIPMAP_WRITES_PER_MINUTE": "100000000"}
 
 # Every hundredth job has a hundred times as many evaluations as the others together have on average.
 _FILL = (
@@ -60,9 +60,10 @@ def api_load() -> dict[str, Any]:
         _fill(on)
         user = on.database.transaction(create_user, "bench")
         _, secret = on.database.transaction(create_token, user.id, "bench", ["admin"])
-        port = take_port(0)
-        with _server(on, port):
-            return _measure(port, secret, on.sql("SELECT id FROM jobs WHERE id = fill_id(:n)", n=JOBS)[0])
+        with ApiServer(on, **_UNLIMITED) as server:
+            return _measure(
+                server.port, secret, on.sql("SELECT id FROM jobs WHERE id = fill_id(:n)", n=JOBS)[0]
+            )
 
 
 def _fill(on: Stage) -> None:
@@ -89,60 +90,8 @@ def _fill(on: Stage) -> None:
         on.sql(f"ANALYZE {table}")
 
 
-class _server:
-    """gunicorn as in production, two processes, until the block ends."""
-
-    def __init__(self, on: Stage, port: int) -> None:
-        environment = os.environ | {
-            "SKIPMAP_DATABASE_URL": on.settings.database_url,
-            "SKIPMAP_BROKER_URL": str(on.settings.broker_url),
-            "SKIPMAP_HOME": str(on.folder / "home"),
-            "SKIPMAP_PORT": str(port),
-            # What is measured is the service, not its limits.
-            "SKIPMAP_READS_PER_MINUTE": "100000000",
-            "SKIPMAP_WRITES_PER_MINUTE": "100000000",
-            "PYTHONPATH": str(ROOT),
-        }
-        command = [sys.executable, "-m", "gunicorn", "-c", "api/gunicorn.conf.py", "api.app:create_app()"]
-        with (on.folder / "api.log").open("wb") as log:
-            self._process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
-        on.wait_for(lambda: _answers(port), 60, "the API answers")
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait()
-
-
-def _answers(port: int) -> bool:
-    try:
-        return _Caller(port, "").call("GET", "/healthz")[0] == 200
-    except OSError:
-        return False
-
-
-class _Caller:
-    """One kept connection."""
-
-    def __init__(self, port: int, secret: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        self._headers = {"Authorization": f"Bearer {secret}"}
-
-    def call(
-        self, method: str, path: str, body: str | None = None, **headers: str
-    ) -> tuple[int, dict[str, str], bytes]:
-        given = self._headers | {name.replace("_", "-"): value for name, value in headers.items()}
-        if body is not None:
-            given["Content-Type"] = "application/json"
-        self._connection.request(method, path, body, given)
-        answer = self._connection.getresponse()
-        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
-
-
 def _measure(port: int, secret: str, job_id: str) -> dict[str, Any]:
-    first = _Caller(port, secret)
+    first = Caller(port, secret)
     status, headers, body = first.call("GET", f"/api/v1/jobs/{job_id}")
     assert status == 200, body
     etag = headers["etag"]
@@ -153,7 +102,7 @@ def _measure(port: int, secret: str, job_id: str) -> dict[str, Any]:
         "domain": {"name": "qa"},
         "calibration": {"source": "sample:qa"},
     }
-    calls: dict[str, tuple[int, Callable[[_Caller, int], int]]] = {
+    calls: dict[str, tuple[int, Callable[[Caller, int], int]]] = {
         "submit": (202, lambda c, n: c.call("POST", "/api/v1/jobs", json.dumps(spec))[0]),
         "poll (200)": (200, lambda c, n: c.call("GET", f"/api/v1/jobs/{job_id}")[0]),
         "poll (304)": (
@@ -185,14 +134,14 @@ def _measure(port: int, secret: str, job_id: str) -> dict[str, Any]:
 
 
 def _times(
-    port: int, secret: str, clients: int, requests: int, expected: int, call: Callable[[_Caller, int], int]
+    port: int, secret: str, clients: int, requests: int, expected: int, call: Callable[[Caller, int], int]
 ) -> tuple[list[float], float]:
     """Seconds of each request, and of all of them together."""
     local = threading.local()
 
     def one(number: int) -> float:
         if not hasattr(local, "caller"):
-            local.caller = _Caller(port, secret)
+            local.caller = Caller(port, secret)
         began = time.perf_counter()
         status = call(local.caller, number)
         took = time.perf_counter() - began

@@ -97,7 +97,7 @@ class Fetcher:
                 raise FetchFault("the client is stopped", given_up=True)
             self._line = line
         started, limit = time.monotonic(), wait_seconds + self._deadline_seconds
-        silence = min(_SILENCE_SECONDS, self._deadline_seconds)
+        silence = min(_SILENCE_SECONDS, self._deadline_seconds / 2)
         alarm = threading.Timer(limit, line.cut, ("deadline",))
         alarm.daemon = True
         try:

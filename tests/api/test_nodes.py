@@ -89,7 +89,6 @@ def test_filters_and_pages(send, fleet, database, make_caller):
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"node": "another"}, "node"),
         ({"state": "FINE"}, "state"),
         ({"poll_seconds": 0}, "poll_seconds"),
         ({"version": 2**31}, "version"),
@@ -100,6 +99,11 @@ def test_filters_and_pages(send, fleet, database, make_caller):
 def test_reports_that_cannot_be_kept(send, changes, field):
     answer = send(**changes)
     assert (answer.status_code, answer.get_json()["field"]) == (422, field)
+
+
+def test_a_node_reports_for_itself(make_caller):
+    answer = make_caller("nodes:report").post("/nodes/b/report", json=report("a").model_dump(mode="json"))
+    assert (answer.status_code, answer.get_json()["field"]) == (422, "node")
 
 
 def test_a_newer_node_may_say_more(send, fleet):

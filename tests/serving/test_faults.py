@@ -9,6 +9,7 @@ import resource
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ from tests.serving.channel_server import (
 from tests.serving.following import Events, FakeClock, client_of, following, until
 
 _READERS = 50
-_MOVES = 30
+_MOVES = 20
 _BOMB_BYTES = 64 * 2**20
 
 
@@ -445,6 +446,16 @@ def test_a_node_that_nobody_polls_for_is_not_fresh(service):
     assert "nobody has asked" in status.reason
 
 
+@pytest.fixture
+def _quick_switches() -> Iterator[None]:
+    """Threads take turns far more often than usual."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_quick_switches")
 def test_fifty_threads_read_while_maps_change(service):
     """Each reader sees whole maps only, and never an older one after a newer one."""
     done, problems = threading.Event(), []

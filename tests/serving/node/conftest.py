@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -109,13 +110,7 @@ def map_document(skips: dict[str, list[int]] = SKIPS, **changes: Any) -> MapDocu
         "domains": domains,
         "fallback": {"skip": []},
     }
-    return MapDocument.model_validate_json(_json(document | changes))
-
-
-def _json(value: Any) -> str:
-    import json
-
-    return json.dumps(value)
+    return MapDocument.model_validate_json(json.dumps(document | changes))
 
 
 def fixed(document: MapDocument | None) -> FixedSource:
@@ -210,7 +205,9 @@ def make_node(loaded: LoadedTarget) -> Callable[..., Node]:
     ) -> Node:
         drafts = Drafts(Resources(loaded.encode, LAYERS), draft)
         source = source or fixed(map_document() if document is None else document)
-        return Node(loaded, replace(NodeSettings("tiny"), **settings), source, drafts, routing)
+        node = Node(loaded, replace(NodeSettings("tiny"), **settings), source, drafts, routing)
+        source.counters = node.counters.by_domain
+        return node
 
     return make
 

@@ -18,7 +18,7 @@ def join(tokens: list[int]) -> str:
     return b"".join(parts).decode("utf-8", "replace")
 
 
-def stream(decode, tokens, sizes, stop, strip) -> tuple[str, list[str]]:
+def stream(decode, tokens, sizes, stop, strip):
     made, pieces, at = TextStream(decode, stop, strip=strip), [], 0
     for size in [*sizes, len(tokens)]:
         pieces.append(made.push(tokens[at : at + size]))
@@ -36,12 +36,23 @@ TOKENS = st.lists(st.one_of(st.integers(0, len(WORDS) - 1), st.integers(220, 355
 )
 def test_pieces_are_the_whole_text_with_any_borders(tokens, sizes, stop):
     rule = StopRule(join, frozenset(), stop, 99)
-    text, pieces = stream(join, tokens, sizes, stop, True)
-    assert text == rule.text(tokens) == whole_text(join, tokens, stop, strip=True)
+    assert stream(join, tokens, sizes, stop, True)[0] == rule.text(tokens)
+    assert rule.text(tokens) == whole_text(join, tokens, stop, strip=True)
     raw = join(tokens)
     cut = min((at for s in stop if (at := raw.find(s)) >= 0), default=len(raw))
     assert stream(join, tokens, sizes, stop, False)[0] == raw[:cut]
-    assert not any(piece.endswith("\ufffd") for piece in pieces[:-1])
+
+
+def test_no_half_character_is_sent():
+    tokens = [100 + byte for byte in "日本 é🙂!".encode()]
+    text, pieces = stream(join, tokens, [1] * len(tokens), (), False)
+    assert text == "日本 é🙂!"
+    assert [piece for piece in pieces if piece] == [*text]
+
+
+def test_character_that_never_ends_is_sent_last():
+    text, pieces = stream(join, [0, 326], [1, 1], (), False)
+    assert (text, pieces) == (" a\ufffd", [" a", "", "", "\ufffd"])
 
 
 def test_tokenizer_that_strips_the_beginning():
