@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("profiling", "live", "decoding", "orchestration")
+NAMES = ("profiling", "live", "decoding", "orchestration", "distribution")
 
 
 def main() -> int:

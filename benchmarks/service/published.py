@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from benchmarks.service.server import ApiServer
 from benchmarks.service.stage import Stage, stage
 from models.accounts import create_token, create_user
+from models.base import new_id
 from skipmap.client.client import Client
 from skipmap.client.maps import JobPoint, MoveRequest, MoveView, PublishRequest
 from skipmap.client.paths import channel_path
@@ -78,6 +79,6 @@ def _job(on: Stage, domain: str) -> str:
 
 
 def _token(on: Stage, *scopes: str) -> str:
-    user = on.database.transaction(create_user, f"bench of {' '.join(scopes)}")
+    user = on.database.transaction(create_user, f"bench {new_id()}")
     _, secret = on.database.transaction(create_token, user.id, "bench", scopes)
     return secret

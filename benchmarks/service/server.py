@@ -10,7 +10,7 @@ import sys
 import psutil
 
 from benchmarks.service.stage import Stage
-from deploy.standalone.ports import HOST, take_port
+from deploy.standalone.ports import HOST, take_port, url_of
 from tests.workers.cluster import ROOT
 
 _COMMAND = ("-m", "gunicorn", "-c", "api/gunicorn.conf.py", "api.app:create_app()")
@@ -45,6 +45,11 @@ class ApiServer:
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait()
+
+    @property
+    def url(self) -> str:
+        """Address without a path."""
+        return url_of(self.port)
 
     @property
     def pid(self) -> int:

@@ -11,6 +11,7 @@ from skipmap.cli.job_arguments import add_jobs, add_sets
 from skipmap.cli.keys import add_keys_parser
 from skipmap.cli.map_arguments import add_maps, add_nodes
 from skipmap.cli.router_arguments import add_router_parser
+from skipmap.cli.serve import add_serve_parser
 from skipmap.cli.spec_arguments import data_options, decoding_options, spec_options, target_options
 
 
@@ -58,6 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_nodes(commands)
     add_keys_parser(commands)
     add_router_parser(commands)
+    add_serve_parser(commands)
     return parser
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skipmap.cli.commands import EXIT_CODES, command
-from skipmap.errors import InvalidInput
+from skipmap.errors import Interrupted, InvalidInput
 from skipmap.visible import one_line
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_STOP_SECONDS, _FORCED_SECONDS = 5.0, 0.2
 _COUNTS = (("--max-batch", 1), ("--max-queue", 1), ("--max-tokens", 1))
 
 
@@ -68,9 +70,13 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             server.run([listener])
         finally:
-            node.stop()
+            node.stop(_FORCED_SECONDS if server.force_exit else _STOP_SECONDS)
+            if server.force_exit and node.engine.is_alive:
+                # A thread deep inside the model cannot be ended in any other way.
+                sys.stderr.flush()
+                os._exit(Interrupted.exit_code)
             stop_source()
-    return 0
+    return Interrupted.exit_code if server.force_exit else 0
 
 
 def _model(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +117,7 @@ def _map(parser: argparse.ArgumentParser) -> None:
         "--map-file", type=Path, metavar="FILE", help="a map or an envelope instead of a service's"
     )
     options.add_argument("--bootstrap", type=Path, metavar="FILE", help="envelope to begin with")
-    options.add_argument("--poll-seconds", type=float, metavar="S", help="pause between two polls")
+    options.add_argument("--poll-seconds", type=float, metavar="S", help="longest pause between two polls")
     options.add_argument("--long-poll", type=float, metavar="S", help="let the service hold a poll so long")
     options.add_argument("--on-expired", default="keep", choices=("keep", "dense"))
     options.add_argument("--node-id", metavar="ID", help="name in reports (default: host and process)")

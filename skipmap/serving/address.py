@@ -51,3 +51,8 @@ class Service:
             return ipaddress.ip_address(host).is_loopback
         except ValueError:
             return host == "localhost" or host.endswith(".localhost")
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it is spoken to over TLS."""
+        return self.url.startswith("https:")

@@ -76,11 +76,15 @@ class Announcer:
 
     def __init__(self, callback: Callable[[MapEvent], None] | None) -> None:
         self._callback = callback
+        self._last: MapEvent | None = None
 
     def __call__(self, event: MapEvent) -> None:
         """Tell of one event; raises nothing."""
-        quiet = isinstance(event, MapActivated | StateChanged | ForkDetected)
-        _log.log(logging.INFO if quiet else logging.WARNING, "%s", event)
+        is_trouble = not isinstance(event, MapActivated | StateChanged | ForkDetected)
+        # An outage tells the same with every poll; once is enough for a log.
+        is_repeated, self._last = event == self._last, event
+        level = logging.DEBUG if is_repeated else logging.WARNING if is_trouble else logging.INFO
+        _log.log(level, "%s", event)
         if self._callback is None:
             return
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import threading
 import time
 import zlib
@@ -31,11 +32,21 @@ _DETAIL_LENGTH = 300
 
 
 class FetchFault(ModelFailure):
-    """No usable answer. ``retry_after``: seconds that the service asks to wait; ``given_up``: by our own request."""
+    """No usable answer. ``status``: of the one that came; ``given_up``: by our own request.
 
-    def __init__(self, reason: str, *, retry_after: float | None = None, given_up: bool = False) -> None:
+    ``retry_after``: seconds that the service asks to wait.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        given_up: bool = False,
+    ) -> None:
         super().__init__(reason)
-        self.retry_after, self.given_up = retry_after, given_up
+        self.status, self.retry_after, self.given_up = status, retry_after, given_up
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,7 @@ class Fetcher:
         # A proxy is no way to this machine itself, and would see the token.
         self._http = httpx2.Client(
             headers=headers,
+            verify=_tls(service),
             trust_env=not service.is_local,
             follow_redirects=False,
             limits=httpx2.Limits(max_keepalive_connections=0),
@@ -91,7 +103,7 @@ class Fetcher:
         ``wait_seconds``: silence that was asked for before the answer begins; comes on top of the deadline.
         ``unless``: looked at once ``give_up`` would be heard; true gives the request up before it begins.
         """
-        line = _Line()
+        line = _Line(is_waiting=wait_seconds > 0)
         with self._lock:
             if self._is_closed:
                 raise FetchFault("the client is stopped", given_up=True)
@@ -131,13 +143,14 @@ class Fetcher:
             raise self._fault(None, line, limit)
         if answer.status == 304 or 200 <= answer.status < 300:
             return answer
-        raise FetchFault(_refusal(answer), retry_after=retry_after(answer.headers.get("retry-after")))
+        pause = retry_after(answer.headers.get("retry-after"))
+        raise FetchFault(_refusal(answer), status=answer.status, retry_after=pause)
 
-    def give_up(self) -> None:
-        """End the request at hand, if there is one."""
+    def give_up(self, *, if_waiting: bool = False) -> None:
+        """End the request at hand, if there is one; ``if_waiting``: only one whose answer was asked to wait."""
         with self._lock:
             line = self._line
-        if line is not None:
+        if line is not None and (line.is_waiting or not if_waiting):
             line.cut("request")
 
     def close(self) -> None:
@@ -182,7 +195,8 @@ class Fetcher:
 class _Line:
     """The connection of one request, seen through the HTTP library's trace, so that it can be cut from outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_waiting: bool) -> None:
+        self.is_waiting = is_waiting
         self.cut_by: str | None = None
         self._lock = threading.Lock()
         self._handle: socket.socket | None = None
@@ -222,6 +236,11 @@ class _Line:
         if self._handle is not None:
             with contextlib.suppress(OSError):
                 self._handle.shutdown(socket.SHUT_RDWR)
+
+
+def _tls(service: Service) -> ssl.SSLContext:
+    """Checks of certificates, also of a local service; plain HTTP does without the work of loading them."""
+    return httpx2.create_ssl_context() if service.is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _read(response: httpx2.Response, max_bytes: int) -> bytes:

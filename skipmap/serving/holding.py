@@ -177,7 +177,8 @@ class Holding:
             active = replace(held.active, expires_at=found.expires_at)
             held = replace(held, active=active, envelope=envelope, etag=etag)
         if source == "server":
-            held = replace(held, source=source).confirmed(self._clock)
+            etag = etag if found.expires_at == held.active.expires_at else held.etag
+            held = replace(held, etag=etag, source=source).confirmed(self._clock)
         self.held = held
 
     def _floor(self) -> Floor:

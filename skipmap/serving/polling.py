@@ -16,6 +16,8 @@ from skipmap.serving.schedule import Schedule
 LOOK_SECONDS = 5.0
 """Between polls the state is looked at this often, so that an expiry or a jump of the clock is told of in time."""
 
+_BUSY = (429, 503)
+
 _log = logging.getLogger("skipmap.serving")
 
 
@@ -41,7 +43,7 @@ class Poller:
         self._after, self._tell, self._first = after, tell, first
         self._turn = threading.Condition()
         self._asked = self._answered = 0
-        self._is_stopped = False
+        self._is_stopped = self._is_wait_refused = False
         self.thread = threading.Thread(target=self._run, name="skipmap-poll", daemon=True)
 
     @property
@@ -66,8 +68,8 @@ class Poller:
             self._asked += 1
             number = self._asked
             self._turn.notify_all()
-        # Also an ordinary request: one that began before this call does not count.
-        self._fetcher.give_up()
+        # Any other request ends soon by itself; if each of many callers ended it, none would ever be answered.
+        self._fetcher.give_up(if_waiting=True)
         with self._turn:
             self._turn.wait_for(lambda: self._answered >= number or self._is_stopped, timeout_seconds)
             return self._answered >= number
@@ -98,7 +100,7 @@ class Poller:
                 with self._turn:
                     self._answered = number
                     self._turn.notify_all()
-                self._after()
+                self._tell_after()
 
     def _pause(self, seconds: float) -> bool:
         """Wait for the next turn, looking at the state meanwhile; False when there is none."""
@@ -118,12 +120,20 @@ class Poller:
         except Exception:
             _log.exception("the state could not be told")
 
+    def _tell_after(self) -> None:
+        try:
+            self._after()
+        except Exception:
+            _log.exception("what comes after a poll failed")
+
     def _poll(self, number: int) -> float | None:
         """One exchange; returns the seconds until the next one, None when it was given up half way."""
         etag = self._holding.etag()
         headers = {} if etag is None else {"If-None-Match": etag}
         # Who asked for an answer now must not wait for the next change.
-        wait = self._schedule.long_poll_seconds if etag and number == self._answered else None
+        may_wait = etag is not None and number == self._answered and not self._is_wait_refused
+        wait = self._schedule.long_poll_seconds if may_wait else None
+        self._is_wait_refused = False
         if wait is not None:
             headers["Prefer"] = f"wait={wait:.0f}"
         try:
@@ -132,11 +142,15 @@ class Poller:
                 self._path,
                 headers=headers,
                 wait_seconds=wait or 0.0,
-                unless=lambda: self._asked > number,
+                unless=lambda: wait is not None and self._asked > number,
             )
         except FetchFault as fault:
             if fault.given_up:
                 return None
+            if wait is not None and fault.status in _BUSY:
+                # A service with too many waiting requests may well answer one that does not wait.
+                self._is_wait_refused = True
+                return self._schedule.after_failure()
             self._holding.fail(str(fault))
             return self._schedule.after_failure(fault.retry_after)
         if self._is_stopped:

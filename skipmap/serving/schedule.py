@@ -23,8 +23,8 @@ _RETRY_AFTER_BOUND_SECONDS = 300.0
 _RETRY_AFTER_SPREAD = 0.2
 _AFTER_START_SECONDS = 5.0
 _AFTER_CHANGE_SECONDS = 1.0
-_HONOURED = 0.5
-"""An answer that took this part of the wait that was asked for shows that the service does wait."""
+_HONOURED, _HONOURED_SECONDS = 0.5, 5.0
+"""An answer that took this part of the wait that was asked for, or so long, shows that the service does wait."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Schedule:
         any other.
         """
         self._failures = 0
-        if asked_to_wait is not None and (changed or seconds >= _HONOURED * asked_to_wait):
+        if asked_to_wait is not None and (changed or seconds >= _honoured(asked_to_wait)):
             self._has_hurried = False
             return self._soon()
         if self.long_poll_seconds is not None and asked_to_wait is None and not self._has_hurried:
@@ -140,6 +140,10 @@ class Schedule:
     def _soon(self) -> float:
         # All who waited are answered at once; they need not come back in the same moment.
         return _clamped(self._random.uniform(0.0, _AFTER_CHANGE_SECONDS))
+
+
+def _honoured(wait: float) -> float:
+    return min(_HONOURED * wait, _HONOURED_SECONDS)
 
 
 def _clamped(seconds: float) -> float:

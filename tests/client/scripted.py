@@ -109,7 +109,7 @@ class Service:
             def handle_one(self) -> None:
                 service._handle(self)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = handle_one
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_one
 
             def log_message(self, *_: Any) -> None:
                 pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -97,9 +99,12 @@ class Asked:
 
 
 class ChannelServer:
-    """Answers with what was published last. ``fault``: answers every request for the channel in its place."""
+    """Answers with what was published last. ``fault``: answers every request for the channel in its place.
 
-    def __init__(self) -> None:
+    ``certificate``: file with key and certificate, for TLS.
+    """
+
+    def __init__(self, certificate: Path | None = None) -> None:
         self.keys = new_keys()
         self.asked: list[Asked] = []
         self.reports: list[dict[str, Any]] = []
@@ -110,6 +115,13 @@ class ChannelServer:
         self.is_closing = False
         self._http = _Server(("127.0.0.1", 0), Handler)
         self._http.channel = self
+        if certificate is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(certificate)
+            # The handshake is the handler's thread's, or one client would hold up all others.
+            self._http.socket = context.wrap_socket(
+                self._http.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.port = self._http.server_port
         self.url = f"http://127.0.0.1:{self.port}"
 

@@ -17,10 +17,11 @@ from tests.serving.channel_server import CHANNEL, FINGERPRINT, MAP, NUM_LAYERS, 
 KEYS = new_keys()
 ISSUED = datetime(2026, 1, 2, tzinfo=UTC)
 NOW = ISSUED.timestamp() + 60
+NO_FLOOR = Floor()
 EXPECTED = Expectation(MAP, CHANNEL, KEYS.trusted(), FINGERPRINT, NUM_LAYERS)
 
 
-def _accept(data, expected=EXPECTED, floor=Floor(), now=NOW):
+def _accept(data, expected=EXPECTED, floor=NO_FLOOR, now=NOW):
     return accept(data, expected, floor, now)
 
 
@@ -67,31 +68,31 @@ def test_any_target_takes_every_model():
 @pytest.mark.parametrize(
     ("data", "floor", "now", "kind", "words"),
     [
-        (envelope(new_keys(), map_json(), issued_at=ISSUED), Floor(), NOW, "signature", ("trusted",)),
-        (_signed(b"{}", "application/json"), Floor(), NOW, "envelope", ("payloadType",)),
-        (_signed(b"[1]"), Floor(), NOW, "envelope", ()),
-        (b"<html>it works</html>", Floor(), NOW, "envelope", ()),
-        (b"", Floor(), NOW, "envelope", ()),
-        (_sealed(digest="0" * 64), Floor(), NOW, "digest", ()),
-        (_sealed(map="another"), Floor(), NOW, "map", ("another", MAP)),
-        (_sealed(channel="canary"), Floor(), NOW, "channel", ("canary", CHANNEL)),
+        (envelope(new_keys(), map_json(), issued_at=ISSUED), NO_FLOOR, NOW, "signature", ("trusted",)),
+        (_signed(b"{}", "application/json"), NO_FLOOR, NOW, "envelope", ("payloadType",)),
+        (_signed(b"[1]"), NO_FLOOR, NOW, "envelope", ()),
+        (b"<html>it works</html>", NO_FLOOR, NOW, "envelope", ()),
+        (b"", NO_FLOOR, NOW, "envelope", ()),
+        (_sealed(digest="0" * 64), NO_FLOOR, NOW, "digest", ()),
+        (_sealed(map="another"), NO_FLOOR, NOW, "map", ("another", MAP)),
+        (_sealed(channel="canary"), NO_FLOOR, NOW, "channel", ("canary", CHANNEL)),
         (_sealed(), Floor(5), NOW, "sequence", ("4", "5", "replayed")),
         (_sealed(), Floor(4, "0" * 64), NOW, "sequence", ("another version",)),
-        (_sealed(), Floor(), NOW + 3600, "expired", ("2026-01-02 01:00:00 UTC", "clock of this machine")),
-        (_sealed(map_json() | {"schema": "skipmap.map/2"}), Floor(), NOW, "schema", ()),
-        (_sealed(map_json(name="another")), Floor(), NOW, "schema", ("another",)),
-        (_sealed(map_json(version=3), version=2), Floor(), NOW, "schema", ("version",)),
-        (_sealed(map_json(skip=(9,))), Floor(), NOW, "schema", ("block 9",)),
+        (_sealed(), NO_FLOOR, NOW + 3600, "expired", ("2026-01-02 01:00:00 UTC", "clock of this machine")),
+        (_sealed(map_json() | {"schema": "skipmap.map/2"}), NO_FLOOR, NOW, "schema", ()),
+        (_sealed(map_json(name="another")), NO_FLOOR, NOW, "schema", ("another",)),
+        (_sealed(map_json(version=3), version=2), NO_FLOOR, NOW, "schema", ("version",)),
+        (_sealed(map_json(skip=(9,))), NO_FLOOR, NOW, "schema", ("block 9",)),
         (
             _sealed(map_json(target={"id": "big", "fingerprint": "e" * 64, "num_layers": NUM_LAYERS})),
-            Floor(),
+            NO_FLOOR,
             NOW,
             "target",
             ("another model", "big"),
         ),
         (
             _sealed(map_json(target={"id": "tiny", "fingerprint": FINGERPRINT, "num_layers": 30})),
-            Floor(),
+            NO_FLOOR,
             NOW,
             "layers",
             ("30", str(NUM_LAYERS)),
@@ -162,6 +163,6 @@ def test_no_check_is_left_out_silently(changes, words):
 def test_trusted_keys_come_as_keys_file_or_text(tmp_path):
     file = tmp_path / "keys.pub"
     file.write_text(KEYS.public_pem())
-    for given in (KEYS.trusted(), file, str(file), KEYS.public_pem()):
-        expected = Expectation.of(MAP, CHANNEL, given, FINGERPRINT, NUM_LAYERS)
+    for keys in (KEYS.trusted(), file, str(file), KEYS.public_pem()):
+        expected = Expectation.of(MAP, CHANNEL, keys, FINGERPRINT, NUM_LAYERS)
         assert expected.trusted.key_ids == KEYS.key_ids

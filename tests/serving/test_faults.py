@@ -9,7 +9,6 @@ import resource
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from skipmap.serving.address import Service
 from skipmap.serving.events import DiskProblem, MapActivated, MapRefused, StateChanged
+from skipmap.serving.fetching import Fetcher, FetchFault
 from skipmap.serving.map_client import MapClient
 from tests.serving.channel_server import (
     FINGERPRINT,
@@ -283,6 +284,21 @@ def test_a_busy_service_is_left_alone_as_long_as_it_asks(service):
         assert service.asked[count].at - service.asked[count - 1].at >= 2.0
 
 
+def test_a_service_that_lets_nobody_wait_is_asked_without_waiting(service):
+    def refuse(handler: Handler) -> None:
+        if handler.headers.get("Prefer"):
+            handler.answer(503, b"", Retry_After="60")
+        else:
+            handler.answer(304, b"")
+
+    with following(service, long_poll_seconds=60.0) as client:
+        assert client.wait(10)
+        service.fault = refuse
+        service.publish(sequence=1)
+        service.wait_for(lambda: [asked.prefer for asked in service.asked[-2:]] == ["wait=60", None])
+        until(lambda: client.status().state == "FRESH")
+
+
 @contextmanager
 def _small_disk(folder: Path) -> Iterator[tuple[Path, Callable[[], None], Callable[[], None]]]:
     """A folder, and what fills and empties its disk: a real one of 64 KB, or where nothing can be mounted the kernel's
@@ -446,16 +462,6 @@ def test_a_node_that_nobody_polls_for_is_not_fresh(service):
     assert "nobody has asked" in status.reason
 
 
-@pytest.fixture
-def _quick_switches() -> Iterator[None]:
-    """Threads take turns far more often than usual."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-4)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("_quick_switches")
 def test_fifty_threads_read_while_maps_change(service):
     """Each reader sees whole maps only, and never an older one after a newer one."""
     done, problems = threading.Event(), []
@@ -477,6 +483,9 @@ def test_fifty_threads_read_while_maps_change(service):
                 return
             if count % 50 == 0 and client.status().state != "FRESH":
                 problems.append(client.status().reason)
+            if count % 20 == 0:
+                # As a request does, it waits for something now and then.
+                time.sleep(0.0005)
 
     client = client_of(service, report=False, deadline_seconds=20.0)
     with client:
@@ -492,6 +501,32 @@ def test_fifty_threads_read_while_maps_change(service):
         for reader in readers:
             reader.join()
     assert problems == []
+
+
+def test_a_slow_loris_within_the_handshake_is_cut_off(service):
+    """It pretends to be about to send a long first record of TLS, byte by byte."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection, contextlib.suppress(OSError):
+                        connection.sendall(b"\x16\x03\x03\x3f\xff")
+                        while True:
+                            connection.sendall(b"\x02")
+                            time.sleep(0.05)
+
+        server = threading.Thread(target=drip, daemon=True)
+        server.start()
+        fetcher = Fetcher(Service.at(f"https://127.0.0.1:{listener.getsockname()[1]}"), deadline_seconds=1.0)
+        began = time.monotonic()
+        with pytest.raises(FetchFault, match=r"handshake|within 1 s"):
+            fetcher.fetch("GET", "/")
+        assert time.monotonic() - began < 5
+        fetcher.close()
+        listener.shutdown(socket.SHUT_RDWR)
+        server.join(timeout=10)
 
 
 def test_a_look_up_that_hangs_holds_up_no_stop(service, monkeypatch):

@@ -128,7 +128,9 @@ def test_a_forked_child_goes_on_by_itself(service, environment, case):
     before, child = _CASES[case]
     code = _FORKS.format(before=before, child=child)
     if case == "while locks are held":
-        code = code.replace("    pass\n", "    pass\nelse:\n    client._holding._lock.release(); client._run.lock.release()\n")
+        code = code.replace(
+            "    pass\n", "    pass\nelse:\n    client._holding._lock.release(); client._run.lock.release()\n"
+        )
     with _script(environment, code) as process:
         first = _lines(process, 2)
         assert {line["version"] for line in first} == {1}
@@ -283,7 +285,14 @@ def test_gunicorn_workers_of_a_preloaded_app_follow(service, environment, tmp_pa
     pytest.importorskip("gunicorn")
     (tmp_path / "preloaded.py").write_text(_APP)
     command = [sys.executable, "-W", "ignore", "-m", "gunicorn", "--preload", "--workers", "2"]
-    command += ["--worker-class", kind, "--bind", "127.0.0.1:0", "--no-control-socket", "preloaded:application"]
+    command += [
+        "--worker-class",
+        kind,
+        "--bind",
+        "127.0.0.1:0",
+        "--no-control-socket",
+        "preloaded:application",
+    ]
     path = f"{tmp_path}{os.pathsep}{_ROOT}"
     with _running(command, environment | {"PYTHONPATH": path}, cwd=tmp_path) as process:
         assert process.stderr is not None

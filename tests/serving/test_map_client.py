@@ -3,8 +3,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from skipmap.errors import InvalidInput, ModelFailure, NotFound, Refused
 from skipmap.serving.events import MapActivated, MapRefused, StateChanged
@@ -111,6 +117,55 @@ def test_a_stop_during_a_long_poll_is_quick(service):
     assert [asked.prefer for asked in service.asked][count:] == [None]
 
 
+def test_many_who_ask_at_once_are_all_answered(service):
+    with following(service, poll_seconds=300.0, deadline_seconds=20.0) as client:
+        assert client.wait(10)
+        answers = []
+        askers = [
+            threading.Thread(target=lambda: answers.extend(client.refresh(20) for _ in range(5)))
+            for _ in range(20)
+        ]
+        count = len(service.asked)
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+    assert answers == [True] * 100
+    # Who waits for the same answer shares it.
+    assert len(service.asked) - count < 100
+
+
+def test_certificates_are_checked(service, tmp_path, monkeypatch):
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = tmp_path / "server.pem"
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    pem.write_bytes(private + certificate.public_bytes(Encoding.PEM))
+    with ChannelServer(certificate=pem).running() as safe:
+        safe.publish()
+        options = {"trusted_keys": safe.keys.trusted(), "fingerprint": "any", "num_layers": None}
+        address = f"https://localhost:{safe.port}"
+        with MapClient(address, MAP, poll_seconds=0.1, **options) as client:
+            until(lambda: "CERTIFICATE_VERIFY_FAILED" in client.status().reason)
+            assert client.current is None
+        monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+        with MapClient(address, MAP, poll_seconds=0.1, long_poll_seconds=60.0, **options) as client:
+            assert client.wait(10)
+            safe.wait_for(lambda: safe.asked[-1].prefer is not None)
+            began = time.monotonic()
+            assert client.stop(timeout=5.0)
+            assert time.monotonic() - began < 2.0
+
+
 def test_a_newer_expiry_of_the_same_version_is_taken(service):
     events = Events()
     with following(service, on_event=events) as client:
@@ -174,6 +229,8 @@ def test_a_bootstrap_file_serves_until_the_service_does(service, tmp_path):
         until(lambda: "503" in client.status().reason)
         assert client.status().state == "STALE"
         service.fault = None
+        # The same version from the service brings the tag that the file lacks.
+        service.wait_for(lambda: service.asked[-1].etag == service.etag)
         service.publish(version=2)
         until(lambda: _version(client) == 2)
     # A later disk copy is not given up for the older file.

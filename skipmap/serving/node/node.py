@@ -48,9 +48,9 @@ class Node:
         self.engine.start()
         return self
 
-    def stop(self) -> None:
-        """End what still runs."""
-        self.engine.stop()
+    def stop(self, seconds: float = 5.0) -> None:
+        """End what still runs, and wait so long for it."""
+        self.engine.stop(seconds)
         self._preparing.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, kind: Kind, data: bytes, header: str | None) -> Asked:

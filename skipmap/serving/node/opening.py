@@ -22,6 +22,7 @@ from skipmap.serving.node.drafts import Drafts
 from skipmap.serving.node.node import Node
 from skipmap.serving.node.settings import NodeSettings
 from skipmap.serving.node.source import FixedSource, MapSource, check_fits, read_map_file
+from skipmap.serving.schedule import SHORTEST_SECONDS
 from skipmap.settings import get_settings
 from skipmap.target.loaded import LoadedTarget
 
@@ -43,7 +44,7 @@ class MapOptions:
     keys: Path | None = None
     file: Path | None = None
     bootstrap: Path | None = None
-    poll_seconds: float | tuple[float, float] | None = None
+    poll_seconds: float | None = None
     long_poll_seconds: float | None = None
     on_expired: Literal["keep", "dense"] = "keep"
     node_id: str | None = None
@@ -119,7 +120,11 @@ def _following(loaded: LoadedTarget, options: MapOptions, counters: Counters, dr
         raise InvalidInput(
             "--keys", "is needed with --map: public keys that check the signatures of its versions"
         )
-    more: dict[str, Any] = {} if options.poll_seconds is None else {"poll_seconds": options.poll_seconds}
+    more: dict[str, Any] = {}
+    if options.poll_seconds is not None:
+        longest = options.poll_seconds
+        # Spread, so that nodes that were started together do not ask together.
+        more["poll_seconds"] = (max(longest / 2, min(longest, SHORTEST_SECONDS)), longest)
     client = MapClient(
         options.server,
         options.map,

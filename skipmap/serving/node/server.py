@@ -21,22 +21,26 @@ from skipmap.serving.node.node import Node
 _FLUSH_SECONDS = 5
 """For answers that are being sent when the last one has been made."""
 
+_LAST_PORT = 65_535
+
 _log = logging.getLogger("skipmap.serving.node")
 
 
 def bind(host: str, port: int) -> socket.socket:
     """A bound socket that does not listen yet; raises InvalidInput when the address cannot be used."""
+    if not 0 <= port <= _LAST_PORT:
+        raise InvalidInput("--port", f"{port} is given; give 0 (any free one) to {_LAST_PORT}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         raise InvalidInput("--host", f"{host!r} port {port} is no address to listen at: {error}") from None
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         listener.close()
         raise InvalidInput(
             "--port", f"cannot listen at {host} port {port}: {error}; choose another port"

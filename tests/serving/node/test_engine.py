@@ -17,6 +17,17 @@ from tests.serving.node.conftest import SECONDS, SKIPS, fixed, map_document, wai
 PROMPTS = ["the old man", "über naïve façade", "日本語 日本", "and the sea", "man and man and man", "façade"]
 
 
+@pytest.fixture
+def submitted(monkeypatch):
+    """Jobs that were submitted."""
+    seen = []
+    submit = engine_module.Engine.submit
+    monkeypatch.setattr(
+        engine_module.Engine, "submit", lambda self, jobs: seen.extend(jobs) or submit(self, jobs)
+    )
+    return seen
+
+
 def ask(client, prompt, domain=None, **more):
     body = {"domain": domain} if domain else None
     return client.completions.create(model="tiny", prompt=prompt, extra_body=body, **more)
@@ -83,7 +94,7 @@ def test_new_map_leaves_a_running_request_alone(serve, loaded, decoded):
     assert (old.skipmap["skip"], old.skipmap["map_version"]) == ([1, 3], 1)
     assert (new.skipmap["skip"], new.skipmap["map_version"]) == ([0, 4], 2)
     assert old.choices[0].text.strip() == expected.text
-    assert {key for key in served.node.counters.by_version()} == {("words", 1), ("words", 2)}
+    assert set(served.node.counters.by_version()) == {("words", 1), ("words", 2)}
 
 
 def test_waiting_requests_of_a_skip_set_enter_together(serve, monkeypatch):
@@ -108,7 +119,7 @@ def test_waiting_requests_of_a_skip_set_enter_together(serve, monkeypatch):
     assert max(rows for _, rows in opened) > 1
 
 
-def test_long_answer_does_not_hold_up_others(serve):
+def test_long_answer_does_not_hold_up_others(serve, submitted):
     served = serve()
     with served.client as client, ThreadPoolExecutor(1) as pool:
         served.hold.stop(3)
@@ -117,6 +128,7 @@ def test_long_answer_does_not_hold_up_others(serve):
         served.hold.go()
         assert ask(client, PROMPTS[1], "poems", max_tokens=2).usage.completion_tokens == 2
         long.result(SECONDS)
+    assert submitted[0].arrived < submitted[1].arrived < submitted[1].ended < submitted[0].ended
 
 
 def test_full_queue_answers_429(serve):
@@ -137,17 +149,6 @@ def test_full_queue_answers_429(serve):
         assert ask(client, PROMPTS[0]).usage.completion_tokens == 16
         with pytest.raises(openai.BadRequestError, match="3 answers asked for at once; at most 2"):
             ask(client, PROMPTS[0], n=3)
-
-
-@pytest.fixture
-def submitted(monkeypatch):
-    """Jobs that were submitted."""
-    seen = []
-    submit = engine_module.Engine.submit
-    monkeypatch.setattr(
-        engine_module.Engine, "submit", lambda self, jobs: seen.extend(jobs) or submit(self, jobs)
-    )
-    return seen
 
 
 def leave(served, **body):
@@ -182,7 +183,7 @@ def test_lost_client_ends_its_stream(serve, submitted):
     wait_until(lambda: submitted[0].cancelled)
     served.hold.go()
     wait_until(lambda: submitted[0].ended is not None and served.node.engine.running == 0)
-    assert len(submitted[0].blocks_run) == 3
+    assert len(submitted[0].blocks_run) <= 3
 
 
 def test_lost_client_leaves_the_queue(serve, submitted):
@@ -226,9 +227,11 @@ def test_failure_in_the_middle_of_a_stream_is_its_last_event(serve, loaded):
 
     broken = loaded.model.model.base_model.layers[4].block.register_forward_hook(fail_later)
     try:
-        with served.client as client, pytest.raises(openai.APIError, match="an internal error ended"):
-            for part in ask(client, PROMPTS[0], max_tokens=60, stream=True):
-                assert part.choices
+        with served.client as client:
+            stream = ask(client, PROMPTS[0], max_tokens=60, stream=True)
+            assert next(stream).choices
+            with pytest.raises(openai.APIError, match="an internal error ended"):
+                list(stream)
         assert served.node.engine.is_alive
     finally:
         broken.remove()

@@ -187,7 +187,7 @@ def test_body_that_does_not_come_is_given_up(serve):
     "sent", [b"", b"GET /healthz HTT", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /healthz"]
 )
 def test_headers_that_do_not_come_are_given_up(serve, sent):
-    answer = _exchange(serve(header_seconds=0.2), sent)
+    answer = _exchange(serve(header_seconds=0.2, keep_alive_seconds=1), sent)
     assert answer.count(b"HTTP/1.1 200") == sent.count(b"\r\n\r\n")
 
 
