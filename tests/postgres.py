@@ -79,6 +79,15 @@ def database_url(make_migrated_url: Callable[[], str]) -> str:
     return make_migrated_url()
 
 
+@pytest.fixture(scope="module")
+def module_database_url(_administration: Engine, _template: str) -> Iterator[str]:
+    """Address of a migrated database of all tests of a module."""
+    name = f"test_{next(_numbers)}"
+    yield _create(_administration, name, _template)
+    with _administration.connect() as connection:
+        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
 @pytest.fixture(scope="session")
 def _reused(_administration: Engine, _template: str) -> Iterator[Database]:
     database = Database(make_settings(_create(_administration, "reused", _template)))

@@ -88,6 +88,8 @@ def _lag(seen: Seen, moved: float, sequence: int) -> dict[str, float]:
     for at, used, node in seen.used:
         if used >= sequence:
             first.setdefault(node, at - moved)
+    if not first:
+        return {"nodes": 0}
     found = {
         name.replace("_ms", ""): value / 1000 for name, value in milliseconds(list(first.values())).items()
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from openai import OpenAI
 
+from deploy.standalone.valkey import ValkeyServer
 from models.accounts import create_token, create_user
 from skipmap.client.client import Client
 from skipmap.client.documents import SET_SOURCE, JobRequest
@@ -26,6 +27,7 @@ from skipmap.profiling.evaluate import answer
 from skipmap.profiling.job import open_job
 from skipmap.profiling.search import DENSE
 from tests.profiling.conftest import WORDS, save_model
+from tests.workers.cluster import Cluster
 
 LONG = 120
 """Seconds that a job, or the start of a process with all its libraries, may take on a busy machine."""
@@ -40,7 +42,7 @@ TOKENS, STOP = 12, "w31"
 class World:
     """A service whose job has succeeded, and a node that follows its channel."""
 
-    cluster: Any
+    cluster: Cluster
     client: Client
     job_id: str
     spec: dict[str, Any]
@@ -93,17 +95,36 @@ class World:
         )
 
 
-@pytest.fixture
-def world(make_cluster: Callable[..., Any], tmp_path: Path, free_port: Callable[[], int]) -> Iterator[World]:
-    cluster = make_cluster(load_seconds=LONG, stall_seconds=LONG)
-    key, token_file = tmp_path / "signing-key.pem", tmp_path / "token"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the target, the key and the token lie."""
+    return tmp_path_factory.mktemp("world")
+
+
+@pytest.fixture(scope="module")
+def cluster(folder: Path, module_database_url: str, valkey: ValkeyServer) -> Iterator[Cluster]:
+    """One for all tests here: its processes take long to start."""
+    cluster = Cluster(folder / "cluster", module_database_url, valkey, load_seconds=LONG, stall_seconds=LONG)
+    cluster.broker.flushall()
+    try:
+        yield cluster
+        cluster.end_processes()
+        cluster.check()
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def world(cluster: Cluster, folder: Path) -> Iterator[World]:
+    """A job that has succeeded, and a node that was there before any map."""
+    key, token_file = folder / "signing-key.pem", folder / "token"
     new_key_file(key)
     token = cluster.database.transaction(
         lambda session: create_token(session, create_user(session, "ada").id, "test", ["admin"])[1]
     )
     token_file.write_text(token)
     api = f"http://127.0.0.1:{(port := free_port())}"
-    more = {"SKIPMAP_MODEL_ROOTS": str(tmp_path)}
+    more = {"SKIPMAP_MODEL_ROOTS": str(folder)}
     cluster.run(
         "api",
         *("-m", "gunicorn", "-c", "api/gunicorn.conf.py", "api.app:create_app()"),
@@ -114,8 +135,8 @@ def world(make_cluster: Callable[..., Any], tmp_path: Path, free_port: Callable[
     )
     cluster.run("one", "-m", "workers", SKIPMAP_DEVICE="cpu", SKIPMAP_SLOT="one", **more)
     cluster.start_reconciler()
-    target = save_model(tmp_path / "target", "llama", seed=2)
-    spec = make_spec(target, tmp_path)
+    target = save_model(folder / "target", "llama", seed=2)
+    spec = make_spec(target, folder)
     with Client(Server(api, token), retry_seconds=LONG) as client:
         cluster.wait_for(lambda: is_up(api), LONG, "the API answers")
         stored = client.upload_set(Path(spec["calibration"]["source"]), "items")
@@ -123,19 +144,20 @@ def world(make_cluster: Callable[..., Any], tmp_path: Path, free_port: Callable[
         job_id = client.submit(JobRequest.parse(spec | {"calibration": calibration})).id
         assert cluster.wait_until_ended(job_id, LONG) == "succeeded", cluster.sql("SELECT error FROM jobs")
         node = f"http://127.0.0.1:{(port := free_port())}"
-        yield World(cluster, client, job_id, spec, node)
+        world = World(cluster, client, job_id, spec, node)
+        start_node(world, folder)
+        yield world
 
 
-@pytest.fixture
-def start_node(world: World, tmp_path: Path) -> None:
-    """Start the node; it may be there before there is any map."""
+def start_node(world: World, folder: Path) -> None:
+    """Start the node and wait until it answers."""
     code = "import sys; from skipmap.cli import main; sys.exit(main())"
     world.cluster.run(
         "node",
-        *("-c", code, "serve", "--target", str(tmp_path / "target"), "--draft", "prompt_lookup"),
+        *("-c", code, "serve", "--target", str(folder / "target"), "--draft", "prompt_lookup"),
         *("--draft-param", "num_tokens=4", "--map", MAP, "--channel", CHANNEL, "--node-id", NODE),
-        *("--server", world.client.server.url, "--token-file", str(tmp_path / "token")),
-        *("--keys", str(public_file(tmp_path / "signing-key.pem")), "--poll-seconds", str(POLL_SECONDS)),
+        *("--server", world.client.server.url, "--token-file", str(folder / "token")),
+        *("--keys", str(public_file(folder / "signing-key.pem")), "--poll-seconds", str(POLL_SECONDS)),
         *("--port", world.node_url.rpartition(":")[2], "--dtype", "float32", "--device", "cpu"),
     )
     world.cluster.wait_for(lambda: is_up(world.node_url), LONG, "the node answers")
@@ -174,7 +196,7 @@ def make_spec(target: Path, folder: Path) -> dict[str, Any]:
     return spec
 
 
-def test_a_domain_runs_fewer_blocks_from_promotion_to_roll_back(world, start_node):
+def test_a_domain_runs_fewer_blocks_from_promotion_to_roll_back(world):
     everything = set(range(BLOCKS))
     # There is no map yet: all requests run, and all of them dense.
     assert world.blocks_run("words") == everything
@@ -203,7 +225,7 @@ def test_a_domain_runs_fewer_blocks_from_promotion_to_roll_back(world, start_nod
     assert steps == [(sparse, dense), (dense, sparse), (None, dense)]
 
 
-def test_served_figures_are_the_held_out_ones(world, start_node):
+def test_served_figures_are_the_held_out_ones(world):
     """Accept length and metric of each point, on the same prompts, to the last digit."""
     result = world.client.result(world.job_id)
     checked = check_job(JobRequest.parse(world.spec))
@@ -224,13 +246,8 @@ def test_served_figures_are_the_held_out_ones(world, start_node):
         assert checked.metric.corpus(np.array(stats).sum(axis=0), len(stats)) == expected["metric"]
 
 
-@pytest.fixture
-def free_port() -> Callable[[], int]:
+def free_port() -> int:
     """A port that nobody listens at just now."""
-
-    def find() -> int:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return int(probe.getsockname()[1])
-
-    return find
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -10,7 +10,7 @@ from typing import Any
 
 from skipmap.canonical import canonical_json
 from skipmap.drafts.base import DraftMethod, Resources
-from skipmap.drafts.registry import make_draft
+from skipmap.drafts.registry import check_params, make_draft
 from skipmap.errors import SkipmapError
 from skipmap.maps.schema import MapDocument, MapDraft
 
@@ -22,10 +22,9 @@ _log = logging.getLogger("skipmap.serving.node")
 
 @dataclass(frozen=True)
 class NamedDraft:
-    """A draft method, None for plain decoding, with what it was made from."""
+    """A draft method; None is plain decoding."""
 
     name: str
-    params: Mapping[str, Any]
     method: DraftMethod | None
 
 
@@ -60,12 +59,19 @@ class Drafts:
                 f"the skip sets of map {document.name} were calibrated for the draft {wanted.method}; "
                 f"this node drafts with {used.name}, so accept lengths will differ"
             )
-        if {**wanted.params} != {**used.params}:
+        if not self._has_params(used, wanted):
             return f"the draft {used.name} has other parameters here than in map {document.name}"
         fingerprint = used.method.fingerprint if used.method else None
         if wanted.fingerprint != fingerprint:
             return f"the files of the draft {used.name} are not those that map {document.name} was made with"
         return None
+
+    @staticmethod
+    def _has_params(used: NamedDraft, wanted: MapDraft) -> bool:
+        try:
+            return used.method is None or used.method.params == check_params(wanted.method, wanted.params)
+        except SkipmapError:
+            return False
 
     def _of(self, wanted: MapDraft) -> NamedDraft | None:
         key = canonical_json([wanted.method, wanted.params])
@@ -82,6 +88,5 @@ class Drafts:
 
     def _make(self, name: str, params: Mapping[str, Any]) -> NamedDraft:
         if name == PLAIN:
-            return NamedDraft(PLAIN, {}, None)
-        made = make_draft(name, params, self._resources)
-        return NamedDraft(name, made.params.model_dump(mode="json"), made)
+            return NamedDraft(PLAIN, None)
+        return NamedDraft(name, make_draft(name, params, self._resources))

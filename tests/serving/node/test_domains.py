@@ -115,14 +115,14 @@ def test_draft_is_the_map_s_unless_chosen(loaded):
     resources = Resources(loaded.encode, 5)
     of_map = Drafts(resources)
     assert of_map.for_map(None).name == "sam"
-    other = map_document(draft={"method": "token_recycling", "params": {"breadth": 4}})
+    other = map_document(draft={"method": "token_recycling", "params": {"width": 4}})
     assert of_map.for_map(map_document()).name == "prompt_lookup"
     assert of_map.for_map(other) is of_map.for_map(other)
     assert of_map.remark(map_document()) is of_map.remark(None) is None
     chosen = Drafts(resources, "sam")
     assert chosen.for_map(other).name == "sam"
     assert "were calibrated for the draft token_recycling; this node drafts with sam" in chosen.remark(other)
-    same = Drafts(resources, "prompt_lookup", {"length": 3})
+    same = Drafts(resources, "prompt_lookup", {"max_ngram": 3})
     assert same.remark(map_document()) == "the draft prompt_lookup has other parameters here than in map tiny"
 
 

@@ -94,5 +94,5 @@ def test_message_that_an_openai_client_sends_back():
     )
     request = read_request(ChatRequest, body, 1000)
     assert [message.content for message in request.messages] == ["a", "b"]
-    with pytest.raises(InvalidInput, match="messages.0.tool_calls"):
+    with pytest.raises(InvalidInput, match=r"messages\.0\.tool_calls"):
         read_request(ChatRequest, b'{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}', 1000)
