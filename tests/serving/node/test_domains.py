@@ -122,7 +122,7 @@ def test_draft_is_the_map_s_unless_chosen(loaded):
     chosen = Drafts(resources, "sam")
     assert chosen.for_map(other).name == "sam"
     assert "were calibrated for the draft token_recycling; this node drafts with sam" in chosen.remark(other)
-    same = Drafts(resources, "prompt_lookup", {"max_ngram": 3})
+    same = Drafts(resources, "prompt_lookup", {"max_ngram": 2})
     assert same.remark(map_document()) == "the draft prompt_lookup has other parameters here than in map tiny"
 
 
