@@ -14,6 +14,8 @@ from api.envelopes import Envelopes, Place, Snapshot
 from api.problems import RETRY_SECONDS, UNAVAILABLE, ProblemError
 from models.errors import Unavailable
 
+_LOOKS = 8
+_LEAST_TRUST_SECONDS = 2.0
 _log = structlog.get_logger(__name__)
 
 
@@ -24,6 +26,8 @@ class _Topic:
     waiting: int = 0
     news: threading.Event = field(default_factory=threading.Event)
     newest: Snapshot | None = None
+    looked_at: float = float("-inf")
+    """When the poller has last seen that what the channel hands out is valid."""
 
     def wake(self) -> None:
         news, self.news = self.news, threading.Event()
@@ -40,6 +44,7 @@ class ChannelHub:
         self.stopping: Callable[[], bool] = lambda: False
         self._envelopes = envelopes
         self._poll_seconds = poll_seconds
+        self._trust_seconds = max(_LEAST_TRUST_SECONDS, _LOOKS * poll_seconds)
         self._most = most_waiting
         self._topics: dict[Place, _Topic] = {}
         self._lock = threading.Lock()
@@ -54,10 +59,12 @@ class ChannelHub:
     def wait(self, seen: Snapshot, seconds: float) -> Snapshot | None:
         """What the channel hands out after ``seen``; None when nothing comes in time, or the process ends.
 
-        Raises ProblemError at once when too many wait.
+        Raises ProblemError at once when too many wait. Where the poller could not look of late, the channel is asked
+        again at the end, which raises as a fetch does: nobody is told that nothing is new by who does not know.
         """
         until = time.monotonic() + seconds
-        with self._topic((seen.mark.map_name, seen.mark.channel)) as topic:
+        place = (seen.mark.map_name, seen.mark.channel)
+        with self._topic(place) as topic:
             while not self.stopping():
                 # Taken before the look, so that news in between is not slept through.
                 news = topic.news
@@ -66,7 +73,8 @@ class ChannelHub:
                 if newest is not None and newest.mark.revision > seen.mark.revision:
                     return newest
                 if not news.wait(max(0.0, until - time.monotonic())):
-                    return None
+                    looked_before = time.monotonic() - topic.looked_at
+                    return self._envelopes.current(*place) if looked_before > self._trust_seconds else None
         return None
 
     @contextmanager
@@ -116,6 +124,7 @@ class ChannelHub:
             return
         for mark in self._envelopes.marks(list(topics)):
             topic = topics[mark.map_name, mark.channel]
+            topic.looked_at = time.monotonic()
             if topic.newest is None or mark.revision > topic.newest.mark.revision:
                 topic.newest = self._envelopes.snapshot(mark)
                 topic.wake()

@@ -21,7 +21,7 @@ from skipmap.maps.channel import channel_etag
 Place = tuple[str, str]
 """Map and channel."""
 
-_MOST_KEPT = 256
+_MOST_KEPT_BYTES = 64 << 20
 _log = structlog.get_logger(__name__)
 
 
@@ -33,6 +33,11 @@ class Snapshot:
     etag: str
     body: bytes
     packed: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds."""
+        return len(self.body) + len(self.packed)
 
 
 class Envelopes:
@@ -71,9 +76,11 @@ class Envelopes:
         body = text.encode()
         # The same bytes in every process: no time of packing is in them.
         packed = aside(lambda: gzip.compress(body, mtime=0), len(body))
-        if len(self._kept) >= _MOST_KEPT:
+        made = Snapshot(stored, _etag(stored), body, packed)
+        self._kept.pop(place, None)
+        if sum(kept.size for kept in list(self._kept.values())) + made.size > _MOST_KEPT_BYTES:
             self._kept.clear()
-        made = self._kept[place] = Snapshot(stored, _etag(stored), body, packed)
+        self._kept[place] = made
         return made
 
     def _fresh(self, mark: Mark) -> Mark:

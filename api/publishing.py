@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from api.greenlets import aside
 from api.map_views import move_view, version_view
 from api.service import Service
 from models.accounts import Principal
@@ -27,9 +28,11 @@ from skipmap.errors import InvalidInput, NotFound, choices
 from skipmap.maps.document import build_map, document_bytes
 from skipmap.maps.gate import check_points
 from skipmap.maps.points import Point, by_domain, chosen_skip
-from skipmap.maps.router import RouterDocument, read_router
+from skipmap.maps.router import MAX_ROUTER_BYTES, RouterDocument, read_router
 
 _SUMMARY = ("target", "draft")
+_ROW_BYTES = 256
+"""What a row of a result weighs without its prompts."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,11 @@ def publish(
     chosen = _chosen(
         request, [service.database.read(_result, at, job) for at, job in enumerate(request.jobs)]
     )
-    new = _checked(name, request, chosen)
+    size = sum(len(result["evaluations"]) for result in chosen.results) * _ROW_BYTES
+    if request.router is not None:
+        size += MAX_ROUTER_BYTES
+    # Other requests go on meanwhile: a large router takes about a second.
+    new = aside(lambda: _checked(name, request, chosen), size)
 
     def work(session: Session) -> tuple[VersionView, bool]:
         row, is_new = add_version(

@@ -20,25 +20,27 @@ class Signer:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._stamp: _Stamp | None = None
-        self._keys: SigningKeys | None = None
+        self._known: tuple[_Stamp, SigningKeys] | None = None
         self._told = ""
 
     def usable(self) -> SigningKeys | None:
         """The keys; None while there is no file that can be used, which the log tells once."""
         try:
             stamp = _stamp(self._path)
-            if stamp != self._stamp or self._keys is None:
-                self._keys = None
-                self._keys = SigningKeys.read(self._path)
-                self._stamp, self._told = stamp, ""
-                _log.info("signing keys read", key_ids=list(self._keys.key_ids))
+            known = self._known
+            if known is not None and known[0] == stamp:
+                return known[1]
+            keys = SigningKeys.read(self._path)
+            # One assignment, so that requests beside this one see the old pair or the new one.
+            self._known, self._told = (stamp, keys), ""
+            _log.info("signing keys read", key_ids=list(keys.key_ids))
         except (SkipmapError, OSError) as error:
-            self._keys = None
+            self._known = None
             if self._told != str(error):
                 self._told = str(error)
                 _log.warning("channels cannot be signed", cause=self._told)
-        return self._keys
+            return None
+        return keys
 
     def keys(self) -> SigningKeys:
         """The keys; raises ProblemError without any."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -28,7 +28,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from models.base import Base, Created, Id, clean, interval, one_of
 from models.channels import Channel
 from models.maps import MapVersion
-from skipmap.errors import NotFound
+from skipmap.errors import InvalidInput, NotFound
 from skipmap.serving.report import MAX_NODE_ID, NodeReport, NodeState
 
 STATES: tuple[NodeState, ...] = ("FRESH", "STALE", "EXPIRED", "NONE")
@@ -87,7 +87,7 @@ class NodeSeen:
 
 
 def store_report(session: Session, report: NodeReport, reported_by: str) -> None:
-    """Keep a node's report in place of the one before."""
+    """Keep a node's report in place of the one before; raises InvalidInput for a time that cannot be read back."""
     # Lost in a crash of the database, it comes again with the next poll.
     session.execute(text("SET LOCAL synchronous_commit = off"))
     fields = {
@@ -98,8 +98,8 @@ def store_report(session: Session, report: NodeReport, reported_by: str) -> None
         "digest": report.digest,
         "state": report.state,
         "reason": clean(report.reason),
-        "since": report.since,
-        "fetched_at": report.fetched_at,
+        "since": _utc("since", report.since),
+        "fetched_at": None if report.fetched_at is None else _utc("fetched_at", report.fetched_at),
         "poll_seconds": report.poll_seconds,
         "target_fingerprint": report.target_fingerprint,
         "software": report.software,
@@ -109,6 +109,16 @@ def store_report(session: Session, report: NodeReport, reported_by: str) -> None
     }
     row = insert(Node).values(id=report.node, **fields)
     session.execute(row.on_conflict_do_update(index_elements=["id"], set_=fields))
+
+
+def _utc(field: str, moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        # PostgreSQL keeps more years than Python reads: one such row would spoil every list of nodes.
+        raise InvalidInput(
+            field, f"{moment.isoformat()} given; in UTC it must lie in the years 1 to 9999"
+        ) from None
 
 
 def list_nodes(

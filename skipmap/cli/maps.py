@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,12 @@ from skipmap.cli.values import pairs, require_writable
 from skipmap.client.client import Client
 from skipmap.client.maps import JobPoint, MoveRequest, MoveView, PublishRequest, VersionView
 from skipmap.errors import InvalidInput, NotFound
+from skipmap.maps.router import MAX_ROUTER_BYTES
 from skipmap.maps.schema import read_map
 from skipmap.profiling.store import write_atomically
 from skipmap.skipset import SkipSet
 
 _DENSE = "dense"
-_ROUTER_BYTES = 4 << 20
 
 
 def publish(arguments: Namespace) -> int:
@@ -74,7 +74,9 @@ def show(arguments: Namespace) -> int:
     if arguments.out is not None:
         require_writable(arguments.out, "--out")
     with connect(arguments) as client:
-        number = arguments.version or client.maps.get(arguments.map).last_version
+        number = arguments.version
+        if number is None:
+            number = client.maps.get(arguments.map).last_version
         data = client.maps.document(arguments.map, number)
         view = None if arguments.json or arguments.out else _version(client, arguments.map, number)
     read_map(data)
@@ -109,16 +111,21 @@ def diff(arguments: Namespace) -> int:
 def promote(arguments: Namespace) -> int:
     """Let a channel point to a version."""
     with connect(arguments) as client:
-        return _move(client, arguments, arguments.version)
+        sequence = arguments.from_sequence
+        if sequence is None:
+            sequence = client.maps.sequence(arguments.map, arguments.channel)
+        return _move(client, arguments, arguments.version, sequence)
 
 
 def rollback(arguments: Namespace) -> int:
     """Let a channel point to an older version again."""
     with connect(arguments) as client:
-        target = arguments.to
-        if target is None:
-            target = version_before(client.maps.history(arguments.map, arguments.channel))
-        return _move(client, arguments, target)
+        # The version and the sequence are of one look: a move that comes after it is not undone unseen.
+        looked_at = None if arguments.to is None else 1
+        moves = list(client.maps.history(arguments.map, arguments.channel, looked_at))
+        target = version_before(moves) if arguments.to is None else arguments.to
+        sequence = moves[0].sequence if arguments.from_sequence is None else arguments.from_sequence
+        return _move(client, arguments, target, sequence)
 
 
 def history(arguments: Namespace) -> int:
@@ -129,13 +136,13 @@ def history(arguments: Namespace) -> int:
     return _listed(arguments, moves, lambda: move_table(moves))
 
 
-def version_before(newest_first: Iterable[MoveView]) -> int:
+def version_before(newest_first: Sequence[MoveView]) -> int:
     """The version that a channel pointed to before its current one came.
 
     Going back to a version ends what came after it, so that going back twice goes further back.
     """
     way: list[int] = []
-    for move in reversed(list(newest_first)):
+    for move in reversed(newest_first):
         if move.to_version in way:
             del way[way.index(move.to_version) :]
         way.append(move.to_version)
@@ -144,11 +151,8 @@ def version_before(newest_first: Iterable[MoveView]) -> int:
     return way[-2]
 
 
-def _move(client: Client, arguments: Namespace, version: int) -> int:
+def _move(client: Client, arguments: Namespace, version: int, sequence: int | None) -> int:
     name, channel = arguments.map, arguments.channel
-    sequence = arguments.from_sequence
-    if sequence is None:
-        sequence = client.maps.sequence(name, channel)
     try:
         request = MoveRequest(version=version, reason=arguments.reason)
     except ValidationError as error:
@@ -198,13 +202,13 @@ def _number(text: str) -> int:
 def _json_file(path: Path, option: str) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            data = file.read(_ROUTER_BYTES + 1)
+            data = file.read(MAX_ROUTER_BYTES + 1)
     except FileNotFoundError:
         raise NotFound(f"{option}: no file {str(path)!r}") from None
     except OSError as error:
         raise InvalidInput(option, f"cannot read {path}: {error.strerror}") from None
-    if len(data) > _ROUTER_BYTES:
-        raise InvalidInput(option, f"{path} has more than {_ROUTER_BYTES} bytes")
+    if len(data) > MAX_ROUTER_BYTES:
+        raise InvalidInput(option, f"{path} has more than {MAX_ROUTER_BYTES} bytes")
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

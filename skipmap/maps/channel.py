@@ -24,7 +24,10 @@ def _utc(value: Any) -> datetime:
         value = moment(value)
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise ValueError("must be a date and time with its offset, as in 2026-01-31T12:00:00Z")
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must lie in the years 1 to 9999 in UTC") from None
 
 
 def _text(value: datetime) -> str:

@@ -21,6 +21,7 @@ MAX_PAYLOAD_BYTES = 2 * MAX_DOCUMENT_BYTES + 64 * 1024
 
 MAX_ENVELOPE_BYTES = (MAX_PAYLOAD_BYTES + 2) // 3 * 4 + 64 * 1024
 _MAX_SIGNATURES = 16
+_MAX_KEY_ID_CHARACTERS = 128
 
 
 class BadSignature(Refused):
@@ -32,7 +33,7 @@ class BadEnvelope(InvalidInput):
 
 
 class _Signature(Section):
-    keyid: str
+    keyid: str = Field(max_length=_MAX_KEY_ID_CHARACTERS)
     sig: str
 
 

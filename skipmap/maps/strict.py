@@ -26,9 +26,7 @@ _M = TypeVar("_M", bound=BaseModel)
 class Section(BaseModel):
     """Base of the parts of signed documents: immutable, no silent conversion, later minor versions may add fields."""
 
-    model_config = ConfigDict(
-        frozen=True, strict=True, extra="ignore", allow_inf_nan=False, validate_by_name=True
-    )
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
 
 def read_json(data: bytes, field: str, max_bytes: int) -> Any:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from models.errors import Unavailable
 from tests.api.published import CHANNEL
 
 
@@ -137,6 +138,42 @@ def test_long_polls_outlive_a_poll_that_fails(app, shop, later, monkeypatch):
         assert failed.wait(10)
         shop.move(2, at=1)
     assert shop.opened(sent.result(10)[0]).version == 2
+
+
+def test_a_long_poll_that_nobody_looked_for_is_not_told_that_nothing_is_new(app, shop, later, monkeypatch):
+    """The database is away for the poller, and the channel moves: the fetch at the end sees it."""
+    for _ in range(2):
+        shop.publish()
+    shop.move(1)
+    etag = fetched(shop).headers["ETag"]
+    envelopes = app.extensions["skipmap"].envelopes
+
+    def away(places):
+        raise Unavailable("the database does not answer")
+
+    monkeypatch.setattr(envelopes, "marks", away)
+    sent = later(shop.publisher, seconds=1, **{"If-None-Match": etag})
+    shop.move(2, at=1)
+    answer, _ = sent.result(10)
+    assert (answer.status_code, shop.opened(answer).version) == (200, 2)
+
+    def gone(map_name, channel):
+        raise Unavailable("the database does not answer")
+
+    sent = later(shop.publisher, seconds=1, **{"If-None-Match": answer.headers["ETag"]})
+    monkeypatch.setattr(envelopes, "current", gone)
+    assert sent.result(10)[0].status_code == 503
+
+
+def test_a_long_poll_does_not_outlive_what_it_holds(shop, later, tmp_path):
+    """The envelope expires meanwhile, and nobody here can seal another one."""
+    shop.publish()
+    shop.move(1)
+    etag = fetched(shop).headers["ETag"]
+    (tmp_path / "home" / "signing-key.pem").rename(tmp_path / "hidden")
+    sent = later(shop.publisher, seconds=3, **{"If-None-Match": etag})
+    shop.age(25)
+    assert sent.result(10)[0].status_code == 503
 
 
 def test_there_is_a_most_of_long_polls(shop, make_app, make_caller):

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from structlog.testing import capture_logs
 
+from api import envelopes
 from models import moves
 from skipmap.maps.keys import SigningKeys, finish_rotation, rotate
 from tests.api.published import CHANNEL, SKIP, payload_of
@@ -218,6 +219,21 @@ def test_without_a_key_what_is_valid_is_served(shop, tmp_path):
     assert fetched(shop).status_code == 503
     hidden.rename(path)
     assert shop.opened(fetched(shop)).sequence == 1
+
+
+def test_what_is_kept_of_envelopes_has_a_limit(app, shop, monkeypatch):
+    shop.publish()
+    paths = [f"/maps/main/channels/c{number}" for number in range(5)]
+    for path in paths:
+        shop.move(1, path=path)
+    service = app.extensions["skipmap"].envelopes
+    one = service.current("main", "c0").size
+    monkeypatch.setattr(envelopes, "_MOST_KEPT_BYTES", 3 * one)
+    sizes = []
+    for path in (*paths, *paths):
+        assert shop.opened(shop.publisher.get(path)).channel == path[-2:]
+        sizes.append(sum(kept.size for kept in service._kept.values()))
+    assert one < max(sizes) <= 3 * one
 
 
 def test_a_key_that_others_can_read_is_not_used(shop, tmp_path):

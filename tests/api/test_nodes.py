@@ -101,6 +101,15 @@ def test_reports_that_cannot_be_kept(send, changes, field):
     assert (answer.status_code, answer.get_json()["field"]) == (422, field)
 
 
+@pytest.mark.parametrize("field", ["since", "fetched_at"])
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_that_cannot_be_read_back_does_not_spoil_the_list(send, fleet, field, moment):
+    send("good")
+    answer = send("bad", **{field: moment})
+    assert (answer.status_code, answer.get_json()["field"]) == (422, field)
+    assert [node["node"] for node in fleet()] == ["good"]
+
+
 def test_a_node_reports_for_itself(make_caller):
     answer = make_caller("nodes:report").post("/nodes/b/report", json=report("a").model_dump(mode="json"))
     assert (answer.status_code, answer.get_json()["field"]) == (422, "node")

@@ -11,7 +11,7 @@ import pytest
 
 from skipmap.cli.maps import version_before
 from skipmap.client.client import Client
-from skipmap.client.maps import MoveView
+from skipmap.client.maps import MapsClient, MoveRequest, MoveView
 from skipmap.maps.keys import new_key_file, public_file
 from skipmap.maps.schema import read_map
 from skipmap.serving.report import DomainCounters, NodeReport
@@ -115,7 +115,8 @@ def test_list_and_show(published, skipmap, tmp_path):
     assert skipmap("maps", "show", "chat", 1, "--out", out).code == 0
     assert sha256(out.read_bytes()).hexdigest() == versions[1]["digest"]
     assert read_map(out.read_bytes()).domains["words"].skip == ()
-    assert skipmap("maps", "show", "chat", 3).code == 3
+    for number in (3, 0):
+        assert skipmap("maps", "show", "chat", number).code == 3
     assert skipmap("maps", "show", "nothing").code == 3
 
 
@@ -145,6 +146,23 @@ def test_promote_roll_back_and_history(published, skipmap):
     ran = skipmap("maps", "rollback", "chat", "--reason", "more")
     assert (ran.code, ran.out) == (3, "")
     assert "no other version before" in ran.err
+
+
+def test_a_rollback_does_not_undo_a_move_that_it_has_not_seen(published, skipmap, monkeypatch):
+    """Somebody else moves the channel between the look at its history and the roll-back."""
+    history = MapsClient.history
+
+    def overtaken(maps, name, channel, limit=None):
+        found = list(history(maps, name, channel, limit))
+        maps.move(name, channel, MoveRequest(version=2, reason="a colleague's"), 2)
+        return iter(found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MapsClient, "history", overtaken)
+        ran = skipmap("maps", "rollback", "chat", "--reason", "mine")
+    assert (ran.code, ran.out) == (4, "")
+    moves = json.loads(skipmap("maps", "history", "chat", "--json").out)
+    assert (moves[0]["sequence"], moves[0]["reason"]) == (3, "a colleague's")
 
 
 def test_a_move_that_comes_too_late_is_refused(published, skipmap):
@@ -204,7 +222,8 @@ def test_nodes(published, api, skipmap):
     [([1, 2], 1), ([1, 2, 3, 2], 1), ([1, 2, 3, 1, 4], 1), ([3, 1], 3), ([1, 2, 1, 2], 1)],
 )
 def test_going_back_twice_goes_further_back(way, before):
-    assert version_before(reversed([move(*at) for at in zip([None, *way], way, strict=False)])) == before
+    moves = [move(*at) for at in zip([None, *way], way, strict=False)]
+    assert version_before(moves[::-1]) == before
 
 
 def move(old: int | None, new: int) -> MoveView:

@@ -82,6 +82,7 @@ def test_what_no_payload_can_hold(payload, name, value):
         ("expires_at", "2026-02-31T12:00:00Z", r"^payload\.expires_at: day "),
         ("expires_at", 1_800_000_000, r"^payload\.expires_at: must be a date and time with its offset"),
         ("expires_at", "1800000000", r"^payload\.expires_at: must be a date and time with its offset"),
+        ("expires_at", "9999-12-31T23:59:59-14:00", r"^payload\.expires_at: must lie in the years 1 to 9999"),
         ("version", None, r"^payload\.version: Input should be a valid integer"),
     ],
 )

@@ -117,6 +117,8 @@ def test_one_good_signature_of_two_suffices(keys, tmp_path):
         ({"payload": "\u00e4"}, "envelope.payload"),
         ({"signatures": []}, "envelope.signatures"),
         ({"signatures": [{"sig": "YQ=="}]}, "envelope.signatures.0.keyid"),
+        # It stands in messages, reports and logs.
+        ({"signatures": [{"keyid": "k" * 129, "sig": "YQ=="}]}, "envelope.signatures.0.keyid"),
         ({"signatures": [{"keyid": "k", "sig": "YQ=="}] * 17}, "envelope.signatures"),
     ],
 )

@@ -132,6 +132,14 @@ def test_what_must_be_there(golden, place):
         read_map(json.dumps(document).encode())
 
 
+def test_names_of_the_code_are_no_fields(golden):
+    """What the JSON Schema refuses, and readers in other languages do not see, is refused here, too."""
+    plain = json.loads((golden / "minimal.json").read_bytes())
+    plain["schema_id"] = plain.pop("schema")
+    with pytest.raises(InvalidInput, match=r"^map\.schema: required and not given$"):
+        read_map(json.dumps(plain).encode())
+
+
 def test_size_is_capped(golden):
     data = (golden / "full.json").read_bytes()
     assert read_map(data + b" " * (MAX_DOCUMENT_BYTES - len(data)))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Protocol, TypeVar
 
+BATCHES_PER_KEY = 2
+"""One alone would let a long answer hold up the others; many would be small, and a forward costs much the same."""
+
 
 class Waiting(Protocol):
     """An answer that waits. ``key``: what answers of one batch have in common."""
@@ -18,11 +21,13 @@ class Waiting(Protocol):
 _W = TypeVar("_W", bound=Waiting)
 
 
-def next_batch(waiting: Sequence[_W], room: int) -> list[_W]:
-    """The oldest answer and the oldest of those that fit to it, at most ``room``; empty without either.
+def next_batch(waiting: Sequence[_W], room: int, going: Sequence[Hashable] = ()) -> list[_W]:
+    """The oldest answer that may begin and the oldest of those that fit to it, at most ``room``.
 
-    The oldest is always in it, so none waits for ever.
+    ``going``: key of each batch that is decoded now. A key with ``BATCHES_PER_KEY`` of them waits, so that answers come
+    together in few batches; whoever waits longest is first when one of them ends, so none waits for ever.
     """
-    if not waiting or room < 1:
+    if room < 1:
         return []
-    return [one for one in waiting if one.key == waiting[0].key][:room]
+    first = next((one for one in waiting if list(going).count(one.key) < BATCHES_PER_KEY), None)
+    return [] if first is None else [one for one in waiting if one.key == first.key][:room]

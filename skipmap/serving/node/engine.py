@@ -130,9 +130,8 @@ class Engine:
             gone = [job for job in self._waiting if job.cancelled]
             self._waiting = deque(job for job in self._waiting if not job.cancelled)
             room = self._settings.max_batch - sum(batch.run.alive for batch in self._batches)
-            if len(self._batches) >= self._settings.max_runs or self._stopping:
-                room = 0
-            jobs = next_batch(self._waiting, room)
+            going = [batch.jobs[0].key for batch in self._batches]
+            jobs = [] if self._stopping else next_batch(self._waiting, room, going)
             chosen = set(map(id, jobs))
             self._waiting = deque(job for job in self._waiting if id(job) not in chosen)
             self._opening += len(jobs)

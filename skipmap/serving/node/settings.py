@@ -10,15 +10,14 @@ from typing import Literal
 class NodeSettings:
     """Bounds of a node. Times are in seconds, ``body`` in bytes.
 
-    ``model``: the name that clients give. ``max_batch``: answers decoded at a time, ``max_runs``: batches of them that
-    take turns; ``max_queue``: answers that may wait. ``max_tokens``: longest answer. ``seed``: of sampled answers
+    ``model``: the name that clients give. ``max_batch``: answers decoded at a time; ``max_queue``: answers that
+    may wait. ``max_tokens``: longest answer. ``seed``: of sampled answers
     whose request gives none; None draws one each time. ``keys``: API keys, one of which every request must bring;
     empty asks for none.
     """
 
     model: str
     max_batch: int = 8
-    max_runs: int = 4
     max_queue: int = 64
     max_tokens: int = 2048
     prefill: Literal["sparse", "dense"] = "sparse"

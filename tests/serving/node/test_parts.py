@@ -21,12 +21,20 @@ class One:
 
 
 @pytest.mark.parametrize(
-    ("waiting", "room", "chosen"),
-    [("", 4, []), ("abab", 0, []), ("abab", 4, [0, 2]), ("babab", 2, [0, 2]), ("aaaa", 3, [0, 1, 2])],
+    ("waiting", "room", "going", "chosen"),
+    [
+        ("", 4, "", []),
+        ("abab", 0, "", []),
+        ("abab", 4, "", [0, 2]),
+        ("babab", 2, "bacd", [0, 2]),
+        ("aaaa", 3, "", [0, 1, 2]),
+        ("aab", 4, "aba", [2]),
+        ("aa", 4, "aa", []),
+    ],
 )
-def test_next_batch(waiting, room, chosen):
+def test_next_batch(waiting, room, going, chosen):
     queue = [One(key, age) for age, key in enumerate(waiting)]
-    assert [one.age for one in next_batch(queue, room)] == chosen
+    assert [one.age for one in next_batch(queue, room, going)] == chosen
 
 
 def test_counters_keep_versions_apart_and_domains_together():
