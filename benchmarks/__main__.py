@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("profiling", "live", "decoding", "orchestration", "distribution")
+NAMES = ("profiling", "live", "decoding", "controller", "serving", "orchestration", "distribution")
 
 
 def main() -> int:

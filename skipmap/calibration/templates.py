@@ -39,7 +39,7 @@ _LLAMA_2_SYSTEM = (
 )
 # Llama 3 templates print today's date unless told one, and a prompt must not change overnight. This is the
 # date they fall back to.
-_CHAT_DATE = "26 Jul 2024"
+CHAT_DATE = "26 Jul 2024"
 _ANSWER_CUE = re.compile(r"(?:^|(?<=\s))(Answer(?: [^.:?!\n]*)?)[.:]$")
 _OPTION_LINE = re.compile(r"[A-Z]\. ")
 
@@ -152,7 +152,7 @@ class _ChatTemplate:
         self.definition(tokenizer)
         try:
             ids = tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tokenize=True, return_dict=False, date_string=_CHAT_DATE
+                messages, add_generation_prompt=True, tokenize=True, return_dict=False, date_string=CHAT_DATE
             )
         except TemplateError as error:
             raise InvalidInput(

@@ -94,13 +94,13 @@ def diff(arguments: Namespace) -> int:
     """Print what changes between two versions or two files."""
     what = arguments.what
     if len(what) == 2:
-        arguments.old, arguments.new = Path(what[0]), Path(what[1])
-        return diff_files(arguments)
-    if len(what) != 3:
+        found = diff_files(Path(what[0]), Path(what[1]))
+    elif len(what) == 3:
+        old, new = (_number(text) for text in what[1:])
+        with connect(arguments) as client:
+            found = client.maps.diff(what[0], old, new)
+    else:
         raise InvalidInput("what", f"{len(what)} given; give MAP OLD NEW, or two files")
-    old, new = (_number(text) for text in what[1:])
-    with connect(arguments) as client:
-        found = client.maps.diff(what[0], old, new)
     if arguments.json:
         print_json(found)
     else:

@@ -35,13 +35,6 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the diff of two files."""
-    parser.add_argument("old", type=Path, metavar="OLD", help="map or envelope")
-    parser.add_argument("new", type=Path, metavar="NEW", help="map or envelope")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
 @dataclass(frozen=True)
 class Finding:
     """One thing that was looked at."""
@@ -92,16 +85,11 @@ def verify(arguments: argparse.Namespace) -> int:
     return 0 if is_good else BAD
 
 
-def diff_files(arguments: argparse.Namespace) -> int:
-    """Print what changes from one file's map to another's."""
+def diff_files(old: Path, new: Path) -> MapDiff:
+    """What changes from one file's map to another's; no signature is checked."""
     from skipmap.maps.diff import diff_maps
 
-    found = diff_maps(read_map_file(arguments.old), read_map_file(arguments.new))
-    if arguments.json:
-        print(json.dumps(found.model_dump(mode="json"), ensure_ascii=False))
-    else:
-        print_diff(found)
-    return 0
+    return diff_maps(read_map_file(old), read_map_file(new))
 
 
 def print_diff(found: MapDiff) -> None:

@@ -34,8 +34,8 @@ NOTHING = TokenTree()
 
 
 @dataclass
-class _Row:
-    """One answer on its way. ``tokens``: prompt and answer; ``new``: the answer."""
+class Row:
+    """One answer on its way. ``tokens``: prompt and answer; ``new``: the answer; ``finish``: None while it goes on."""
 
     skip: SkipSet
     request: Request
@@ -53,7 +53,7 @@ class Run:
     """Answers on their way, one a row; rows are every (skip set, prompt), those of a skip set one after the other.
 
     ``requests``: of each row; they share the prefill policy. Making it runs the prompts and yields each answer's first
-    token. Whoever steps it may step other runs in between.
+    token. Whoever steps it may step other runs in between. ``rows``: how each answer stands, in the requests' order.
     """
 
     def __init__(
@@ -123,10 +123,10 @@ class Run:
             )
         return [_generation(row, timings) for row in self.rows]
 
-    def _begin(self, skips: Sequence[SkipSet], requests: Sequence[Request]) -> list[_Row]:
+    def _begin(self, skips: Sequence[SkipSet], requests: Sequence[Request]) -> list[Row]:
         logits = self.batch.logits.flatten(0, 1)
         best = logits.argmax(-1).tolist()
-        rows: list[_Row] = []
+        rows: list[Row] = []
         for place, request in enumerate(requests):
             skip, options = skips[place // self.batch.prompts], request.options
             seed = request_seed(options.seed, request.prompt, skip)
@@ -134,14 +134,14 @@ class Run:
             if state is None and self.draft:
                 state = self.draft.fresh()
             sampler = Sampler(options, seed) if options.temperature else None
-            row = _Row(skip, request, list(request.prompt), sampler, seed, state)
+            row = Row(skip, request, list(request.prompt), sampler, seed, state)
             self._extend(row, [sampler.first(logits[place]) if sampler else best[place]])
             rows.append(row)
         # Wide, and not needed any more.
         self.batch.logits = self.batch.logits[:0]
         return rows
 
-    def _step(self, rows: list[_Row], places: Tensor) -> None:
+    def _step(self, rows: list[Row], places: Tensor) -> None:
         trees = [NOTHING] * len(rows)
         if self.draft:
             with self._drafting():
@@ -180,7 +180,7 @@ class Run:
             with self._drafting():
                 self._show_step(rows, roots, trees, verdicts, kept, output)
 
-    def _propose(self, row: _Row) -> TokenTree:
+    def _propose(self, row: Row) -> TokenTree:
         assert self.draft
         options = row.request.options
         remaining = options.max_new_tokens - len(row.new)
@@ -217,7 +217,7 @@ class Run:
 
     def _show_step(
         self,
-        rows: Sequence[_Row],
+        rows: Sequence[Row],
         roots: Sequence[int],
         trees: Sequence[TokenTree],
         verdicts: Sequence[Verdict],
@@ -240,7 +240,7 @@ class Run:
             )
             self.draft.observe(row.state, outcome)
 
-    def _extend(self, row: _Row, emitted: Sequence[int]) -> int:
+    def _extend(self, row: Row, emitted: Sequence[int]) -> int:
         """Append what the answer keeps of ``emitted``; returns how many."""
         kept, row.finish = row.request.stop_rule.extend(row.new, emitted)
         row.tokens.extend(emitted[:kept])
@@ -260,7 +260,7 @@ class Run:
             torch.cuda.synchronize(self.target.device)
 
 
-def _generation(row: _Row, timings: Timings | None) -> Generation:
+def _generation(row: Row, timings: Timings | None) -> Generation:
     assert row.finish
     text = row.request.stop_rule.text(row.new)
     return Generation(tuple(row.new), text, row.finish, row.counts, tuple(row.blocks_run), timings)

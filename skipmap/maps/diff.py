@@ -32,11 +32,6 @@ class MapDiff(BaseModel):
     draft: dict[str, Change]
     router: dict[str, Change]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether both maps say the same."""
-        return not any((self.added, self.removed, self.changed, self.target, self.draft, self.router))
-
 
 def diff_maps(old: MapDocument, new: MapDocument) -> MapDiff:
     """Compare two maps; names, versions and dates of the documents do not count as changes."""

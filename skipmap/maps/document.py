@@ -47,13 +47,15 @@ def build_map(
     domains = by_domain(results)
     for field, given in (("points", points), ("jobs", jobs), ("overrides", overrides)):
         known_domains(given, domains, field)
-    first = results[0]
-    for result in results:
+    (of, first), *others = domains.items()
+    for domain, result in others:
         for part, key in _SHARED:
             if result[part][key] != first[part][key]:
                 raise InvalidInput(
                     f"{part}.{key}",
-                    f"differs between results ({result[part][key]!r} and {first[part][key]!r})",
+                    f"differs between the results of {of!r} ({first[part][key]!r}) and {domain!r} "
+                    f"({result[part][key]!r}); a map is of one target and one draft method, make another map of the "
+                    "rest",
                 )
     target = first["target"]
     document: dict[str, Any] = {

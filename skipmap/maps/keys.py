@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -52,7 +53,7 @@ class SigningKeys:
         Raises NotFound without the file, Refused when others may read it, InvalidInput when it holds no usable key.
         """
         path = Path(path)
-        return cls(_private_keys(_read_private(path), str(path)))
+        return cls(_private_keys(_read(path, private=True), str(path)))
 
     @property
     def key_ids(self) -> tuple[str, ...]:
@@ -139,35 +140,61 @@ def new_key_file(path: Path) -> SigningKeys:
 
 
 def ensure_key_file(path: Path) -> SigningKeys:
-    """Read a private file; where there is none, make it. Several processes may do so at once."""
+    """Read a private file; where there is none, make it, and the public one beside it as well.
+
+    Several processes may do so at once.
+    """
     if not path.exists():
         with contextlib.suppress(Refused):
             return new_key_file(path)
-    return SigningKeys.read(path)
+    keys = SigningKeys.read(path)
+    if not public_file(path).exists():
+        # Of a key that was brought here alone. Where nothing can be written it signs all the same.
+        with contextlib.suppress(ModelFailure):
+            _write_public(path, keys)
+    return keys
 
 
 def rotate(path: Path) -> SigningKeys:
     """Add a second key: from now on both sign. Raises Refused while an earlier rotation is not finished."""
-    old = SigningKeys.read(path)
-    if len(old.keys) >= MAX_SIGNING_KEYS:
-        raise Refused(f"{path} holds {len(old.keys)} keys already; finish that rotation first")
-    return _replace(path, SigningKeys((*old.keys, Ed25519PrivateKey.generate())))
+    with _alone(path):
+        old = SigningKeys.read(path)
+        if len(old.keys) >= MAX_SIGNING_KEYS:
+            raise Refused(f"{path} holds {len(old.keys)} keys already; finish that rotation first")
+        return _replace(path, SigningKeys((*old.keys, Ed25519PrivateKey.generate())))
 
 
 def finish_rotation(path: Path) -> SigningKeys:
     """Drop the older key: the newer one signs alone. Raises Refused when no rotation is under way."""
-    old = SigningKeys.read(path)
-    if len(old.keys) < MAX_SIGNING_KEYS:
-        raise Refused(f"{path} holds a single key; there is no rotation to finish")
-    return _replace(path, SigningKeys(old.keys[-1:]))
+    with _alone(path):
+        old = SigningKeys.read(path)
+        if len(old.keys) < MAX_SIGNING_KEYS:
+            raise Refused(f"{path} holds a single key; there is no rotation to finish")
+        return _replace(path, SigningKeys(old.keys[-1:]))
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep others from changing a key file meanwhile: of two new keys one would be lost."""
+    try:
+        # The folder, for the file itself becomes another one.
+        folder = os.open(path.resolve().parent, os.O_RDONLY)
+    except OSError as error:
+        raise NotFound(f"cannot open the folder of {str(path)!r}: {error.strerror or error}") from None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _replace(path: Path, keys: SigningKeys) -> SigningKeys:
     # A link, as Kubernetes mounts them, stays one.
     path = path.resolve()
+    # The public file first: when the private one fails, what signs is known still, and the command can be repeated.
+    _write_public(path, keys)
     with _disk(path):
         _write_beside(path, _private_pem(keys.keys), 0o600).replace(path)
-    _write_public(path, keys)
     return keys
 
 
@@ -200,10 +227,6 @@ def _disk(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ModelFailure(f"cannot write {path}: {error.strerror or error}; choose another place") from None
-
-
-def _read_private(path: Path) -> str:
-    return _read(path, private=True)
 
 
 def _read(path: Path, private: bool = False) -> str:
@@ -241,6 +264,9 @@ def _blocks(text: str, kind: str, field: str) -> list[str]:
         raise InvalidInput(field, f"holds a PEM block {wrong!r}; only {kind!r} blocks are allowed")
     if not found:
         raise InvalidInput(field, f"holds no PEM block {kind!r}; make keys with `skipmap keys new`")
+    if text.count("-----BEGIN ") != len(found):
+        # Else a file that was cut short would seem to hold fewer keys.
+        raise InvalidInput(field, "holds a PEM block without its end; copy the file again")
     return [f"{block[0]}\n" for block in found]
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from api import maps, publishing
 from skipmap.maps.schema import read_map
 from tests.api.published import SKIP
 
@@ -141,11 +142,18 @@ def test_a_router_travels_in_the_map_when_it_fits(shop):
     assert document.router.domains["qa"].threshold == 0.1
 
 
-def test_large_routers_are_taken(shop):
+def test_large_routers_are_taken(shop, monkeypatch):
+    sizes = []
+    for module in (publishing, maps):
+        monkeypatch.setattr(module, "aside", lambda work, size: sizes.append(size) or work())
     wide = router() | {"dimension": 60_000}
     wide["domains"]["qa"]["centroids"] = [[0.123456789012345 + n / 7 for n in range(60_000)]]
     assert len(json.dumps(wide)) > 1 << 20
     assert shop.publish(router=wide).status_code == 201
+    assert shop.publisher.get("/maps/main/diff?from=1&to=1").status_code == 200
+    # Long work is given away with its weight: other requests must not wait for it.
+    assert len(sizes) == 2
+    assert min(sizes) > 1 << 20
 
 
 def test_the_same_request_with_the_same_key_gives_the_same_version(shop, bench):

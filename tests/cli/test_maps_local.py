@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from skipmap.cli.maps_local import add_diff_arguments, add_verify_arguments, diff_files, verify
-from skipmap.errors import InvalidInput, NotFound
+from skipmap.cli.maps_local import add_verify_arguments, verify
+from skipmap.errors import NotFound
 from skipmap.maps.channel import ChannelPayload
 from skipmap.maps.document import build_map, digest_of, document_bytes
 from skipmap.maps.envelope import seal
@@ -148,7 +148,7 @@ def test_files_that_are_not_there(check, finished, tmp_path):
         check(finished.map, "--keys", tmp_path / "none.pub")
 
 
-def test_diff(finished, envelope, published, tmp_path, capsys):
+def test_diff(skipmap, finished, envelope, published, tmp_path):
     changed = json.loads(published)
     changed["version"] = 4
     changed["domains"]["words"] |= {"skip": [], "reason": "dense, chosen by the publisher"}
@@ -156,18 +156,18 @@ def test_diff(finished, envelope, published, tmp_path, capsys):
     path = tmp_path / "changed.json"
     path.write_text(json.dumps(changed))
     skip = json.loads(published)["domains"]["words"]["skip"]
-    code, out = run(add_diff_arguments, diff_files, [envelope(), path, "--json"], capsys)
-    found = json.loads(out)
-    assert code == 0
+    ran = skipmap("maps", "diff", envelope(), path, "--json")
+    found = json.loads(ran.out)
+    assert (ran.code, ran.err) == (0, "")
     assert (found["old_version"], found["new_version"], found["added"]) == (3, 4, ["poems"])
     assert found["changed"]["words"]["skip"] == [skip, []]
-    code, out = run(add_diff_arguments, diff_files, [envelope(), path], capsys)
-    assert out.splitlines()[:2] == ["+ poems", "~ words"]
-    assert f"    skip: {json.dumps(skip)} -> []" in out.splitlines()
+    lines = skipmap("maps", "diff", envelope(), path).out.splitlines()
+    assert lines[:2] == ["+ poems", "~ words"]
+    assert f"    skip: {json.dumps(skip)} -> []" in lines
     path.write_text("{}")
-    with pytest.raises(InvalidInput) as caught:
-        run(add_diff_arguments, diff_files, [finished.map, path], capsys)
-    assert str(caught.value).startswith(f"{path}: map.schema: required and not given")
+    ran = skipmap("maps", "diff", finished.map, path)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{path}: map.schema: required and not given" in ran.err
 
 
 def test_show_takes_an_envelope(skipmap, envelope, finished, published):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -140,6 +142,57 @@ def test_a_failed_write_leaves_the_old_key(path, monkeypatch):
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("change", [rotate, finish_rotation])
+def test_a_rotation_whose_public_file_cannot_be_written_can_be_repeated(path, monkeypatch, change):
+    """Else the new key signs, nodes get no word of it, and the command says that it is done already."""
+    new_key_file(path)
+    if change is finish_rotation:
+        rotate(path)
+    before = path.read_bytes()
+    replace = Path.replace
+
+    def fail(self, target):
+        if target == public_file(path):
+            raise OSError(28, "No space left on device")
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(ModelFailure, match="No space left"):
+            change(path)
+    assert path.read_bytes() == before
+    assert change(path).key_ids == TrustedKeys.read(public_file(path)).key_ids
+
+
+def test_of_two_who_rotate_together_one_does(path, monkeypatch):
+    new_key_file(path)
+    read = SigningKeys.read
+    both = threading.Barrier(2)
+
+    def slow(path):
+        found = read(path)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.5)
+        return found
+
+    def go(_):
+        try:
+            return rotate(path).key_ids
+        except Refused:
+            return None
+
+    monkeypatch.setattr(SigningKeys, "read", slow)
+    with ThreadPoolExecutor(2) as pool:
+        done = [ids for ids in pool.map(go, range(2)) if ids is not None]
+    assert done == [TrustedKeys.read(public_file(path)).key_ids]
+
+
+def test_a_key_that_was_brought_alone_gets_its_public_file(path):
+    keys = new_key_file(path)
+    public_file(path).unlink()
+    assert ensure_key_file(path).key_ids == TrustedKeys.read(public_file(path)).key_ids == keys.key_ids
+
+
 def test_processes_that_start_together_agree(path):
     with ThreadPoolExecutor(8) as pool:
         found = {keys.key_ids for keys in pool.map(lambda _: ensure_key_file(path), range(16))}
@@ -179,6 +232,7 @@ def test_files_that_hold_no_usable_key(path, tmp_path):
     encrypted = private_pem(Ed25519PrivateKey.generate(), BestAvailableEncryption(b"secret"))
     public = ec.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     broken = key.replace(b"MC4", b"AAA")
+    own = SigningKeys((Ed25519PrivateKey.generate(),)).public_pem()
     for pems, problem in (
         ((b"",), "holds no PEM block 'PRIVATE KEY'; make keys with `skipmap keys new`"),
         ((b"\xff\xfe junk",), "holds no PEM block 'PRIVATE KEY'"),
@@ -187,6 +241,7 @@ def test_files_that_hold_no_usable_key(path, tmp_path):
         ((key, public), "holds a PEM block 'PUBLIC KEY'"),
         ((key, key, key), "holds 3 keys; one or two may sign"),
         ((broken,), "holds a private key that cannot be read"),
+        ((key, key[:-8]), "holds a PEM block without its end; copy the file again"),
         ((key, b"x" * 70_000), "is no key file: it has more than 65536 bytes"),
     ):
         write_private(path, *pems)
@@ -197,6 +252,7 @@ def test_files_that_hold_no_usable_key(path, tmp_path):
         ("", "holds no PEM block 'PUBLIC KEY'"),
         (key.decode(), "holds a PEM block 'PRIVATE KEY'"),
         (public.decode(), "holds a public key that is no Ed25519 key"),
+        (own + own[:60], "holds a PEM block without its end"),
         (public.decode().replace("MF", "AA"), "holds a public key that cannot be read"),
     ):
         with pytest.raises(InvalidInput) as caught:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from skipmap.calibration.templates import _CHAT_DATE as CHAT_DATE
+from skipmap.calibration.templates import CHAT_DATE
 from skipmap.errors import InvalidInput
 from skipmap.serving.embedding import request_text
 from skipmap.serving.node.shapes import Message
