@@ -27,12 +27,11 @@ from skipmap.client.maps import JobPoint, MoveRequest, MoveView, PublishRequest,
 from skipmap.errors import InvalidInput, NotFound, choices
 from skipmap.maps.document import build_map, document_bytes
 from skipmap.maps.gate import check_points
-from skipmap.maps.points import Point, by_domain, chosen_skip
+from skipmap.maps.points import Point, chosen_skip
 from skipmap.maps.router import MAX_ROUTER_BYTES, RouterDocument, read_router
+from skipmap.skipset import SkipSet
 
 _SUMMARY = ("target", "draft")
-_ROW_BYTES = 256
-"""What a row of a result weighs without its prompts."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +64,10 @@ def publish(
         first = service.database.read(published, name, publication, request_hash)
         if first is not None:
             return version_view(first), False
-    # One job at a time: a large result is all that is held besides.
-    chosen = _chosen(
-        request, [service.database.read(_result, at, job) for at, job in enumerate(request.jobs)]
-    )
-    size = sum(len(result["evaluations"]) for result in chosen.results) * _ROW_BYTES
-    if request.router is not None:
-        size += MAX_ROUTER_BYTES
+    # One job at a time: a single large result is ever held whole.
+    chosen = _chosen(request, [_needed(service, at, job) for at, job in enumerate(request.jobs)])
     # Other requests go on meanwhile: a large router takes about a second.
-    new = aside(lambda: _checked(name, request, chosen), size)
+    new = aside(lambda: _checked(name, request, chosen), 0 if request.router is None else MAX_ROUTER_BYTES)
 
     def work(session: Session) -> tuple[VersionView, bool]:
         row, is_new = add_version(
@@ -182,6 +176,17 @@ def _result(session: Session, at: int, chosen: JobPoint) -> dict[str, Any]:
     return document
 
 
+def _needed(service: Service, at: int, chosen: JobPoint) -> dict[str, Any]:
+    """The result of a job whose point is feasible, with the rows that a map shows alone: there may be 20,000 others."""
+    result = service.database.read(_result, at, chosen)
+    field = f"jobs.{at}.point"
+    skip = chosen_skip(result, chosen.point, field)
+    _must_be_feasible(result, skip, field)
+    shown = {skip.blocks, *map(tuple, result["front"])}
+    rows = [row for row in result["evaluations"] if tuple(row["skip"]) in shown]
+    return {**result, "evaluations": rows}
+
+
 def _chosen(request: PublishRequest, results: Sequence[Mapping[str, Any]]) -> _Chosen:
     domains = [result["spec"]["domain"]["name"] for result in results]
     for at, domain in enumerate(domains):
@@ -200,8 +205,6 @@ def _chosen(request: PublishRequest, results: Sequence[Mapping[str, Any]]) -> _C
 def _checked(name: str, request: PublishRequest, chosen: _Chosen) -> NewVersion:
     """The version that a request makes, after all checks."""
     try:
-        for domain, result in by_domain(chosen.results).items():
-            _must_be_feasible(result, chosen.points[domain], chosen.fields[domain])
         router = None if request.router is None else _router(request.router, chosen)
         overrides = check_points(chosen.results, chosen.points, request.override)
         document = build_map(
@@ -231,8 +234,7 @@ def _checked(name: str, request: PublishRequest, chosen: _Chosen) -> NewVersion:
     )
 
 
-def _must_be_feasible(result: Mapping[str, Any], point: Point, field: str) -> None:
-    skip = chosen_skip(result, point, field)
+def _must_be_feasible(result: Mapping[str, Any], skip: SkipSet, field: str) -> None:
     row = next((row for row in result["evaluations"] if tuple(row["skip"]) == skip.blocks), None)
     if row is not None and not row["feasible"]:
         dense, search = result["dense"], result["spec"]["search"]

@@ -101,6 +101,9 @@ def accept(data: bytes, expected: Expectation, floor: Floor, now: float | None) 
         document = payload.map_document()
     except InvalidInput as error:
         return Refusal("schema", str(error))
+    # Computed here and now, the sets are there for all threads, and for children of a fork, without a lock.
+    for domain in document.domains:
+        document.skip_for(domain)
     refusal = _check_target(document, expected)
     return refusal or ActiveMap(
         document, payload.version, payload.sequence, payload.digest, payload.expires_at

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from skipmap.serving.forks import gate
 from skipmap.serving.report import NodeState
 
 Source = Literal["server", "disk", "bootstrap"]
@@ -88,7 +89,8 @@ class Announcer:
         if self._callback is None:
             return
         try:
-            self._callback(event)
+            with gate().parked():
+                self._callback(event)
         except (Exception, SystemExit):
             # An event comes from the thread that polls: it must outlive whatever the callback does.
             _log.exception("the event callback failed on %s", event)

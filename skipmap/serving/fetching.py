@@ -18,6 +18,7 @@ import httpx2
 from skipmap import __version__
 from skipmap.errors import ModelFailure
 from skipmap.serving.address import Service
+from skipmap.serving.forks import gate
 from skipmap.serving.schedule import retry_after
 
 MAX_BYTES = 16 * 2**20
@@ -29,6 +30,7 @@ DEADLINE_SECONDS = 20.0
 _CONNECT_SECONDS, _SILENCE_SECONDS = 5.0, 10.0
 _PIECE_BYTES = 64 * 1024
 _DETAIL_LENGTH = 300
+_WAITING_STEPS = ("connection.connect_tcp", "http11.receive_response_headers")
 
 
 class FetchFault(ModelFailure):
@@ -201,8 +203,16 @@ class _Line:
         self._lock = threading.Lock()
         self._handle: socket.socket | None = None
         self._sockets: list[socket.socket] = []
+        self._was_inside = False
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        step, _, moment = event.rpartition(".")
+        if step in _WAITING_STEPS:
+            # What happens in between is that the kernel is waited for; a fork may come.
+            if moment == "started":
+                self._was_inside = gate().leave()
+            elif self._was_inside:
+                gate().come_back()
         if event not in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             return
         connected = info["return_value"].get_extra_info("socket")

@@ -22,7 +22,7 @@ from skipmap.serving.address import Service
 from skipmap.serving.disk import DiskStore
 from skipmap.serving.events import Announcer, ForkDetected, MapEvent
 from skipmap.serving.fetching import DEADLINE_SECONDS, Fetcher
-from skipmap.serving.forks import watch
+from skipmap.serving.forks import gate, watch
 from skipmap.serving.holding import Holding
 from skipmap.serving.naming import NodeName
 from skipmap.serving.polling import Poller, channel_path
@@ -177,6 +177,7 @@ class MapClient:
 
     def status(self) -> NodeReport:
         """State, reason and figures of this node, as they are reported to the service."""
+        self._here()
         return self._with_counters(self._snapshot())
 
     def refresh(self, timeout: float = DEADLINE_SECONDS) -> bool:
@@ -247,6 +248,10 @@ class MapClient:
             reporter.put(self._snapshot())
 
     def _snapshot(self) -> NodeReport:
+        with gate().entered():
+            return self._report_now()
+
+    def _report_now(self) -> NodeReport:
         standing, since = self._holding.standing()
         active, last_good = self._holding.in_use, self._holding.last_good
         expected = self._expected
@@ -270,7 +275,9 @@ class MapClient:
         if self._counters is None:
             return report
         try:
-            return report.model_copy(update={"domains": dict(self._counters())})
+            with gate().parked():
+                domains = dict(self._counters())
+            return report.model_copy(update={"domains": domains})
         except Exception:
             _log.exception("the counters could not be read")
             return report

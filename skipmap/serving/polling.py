@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from skipmap.serving.events import MapEvent
 from skipmap.serving.fetching import Fetcher, FetchFault
+from skipmap.serving.forks import gate
 from skipmap.serving.holding import Holding
 from skipmap.serving.schedule import Schedule
 
@@ -82,6 +83,10 @@ class Poller:
             )
 
     def _run(self) -> None:
+        with gate().entered():
+            self._follow()
+
+    def _follow(self) -> None:
         if self._first is not None:
             self._tell(self._first)
         pause = self._schedule.at_start(self._holding.held is not None)
@@ -111,7 +116,8 @@ class Poller:
                 if self._is_stopped or left <= 0 or self._asked > self._answered:
                     return not self._is_stopped
                 expiry = self._holding.seconds_left()
-                self._turn.wait(min(left, LOOK_SECONDS, expiry or LOOK_SECONDS))
+                with gate().parked():
+                    self._turn.wait(min(left, LOOK_SECONDS, expiry or LOOK_SECONDS))
             self._announce()
 
     def _announce(self) -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from skipmap.serving.fetching import Fetcher, FetchFault
+from skipmap.serving.forks import gate
 from skipmap.serving.report import NodeReport
 
 _QUEUE_LENGTH = 16
@@ -45,8 +46,13 @@ class Reporter:
         self._fetcher.forget_inherited()
 
     def _run(self) -> None:
+        with gate().entered():
+            self._send_all()
+
+    def _send_all(self) -> None:
         while True:
-            self._filled.wait()
+            with gate().parked():
+                self._filled.wait()
             self._filled.clear()
             while self._queue and not self._is_stopped:
                 self._send(self._queue.popleft())

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from api import maps, publishing
+from skipmap.maps.document import build_map
 from skipmap.maps.schema import read_map
 from tests.api.published import SKIP
 
@@ -140,6 +141,19 @@ def test_a_router_travels_in_the_map_when_it_fits(shop):
     assert shop.publish(job, router=router()).get_json()["has_router"] is True
     document = read_map(shop.publisher.get("/maps/main/versions/1").data)
     assert document.router.domains["qa"].threshold == 0.1
+
+
+def test_of_many_large_results_only_what_the_map_shows_is_held(shop, monkeypatch):
+    held = []
+
+    def build(results, *given, **more):
+        held.extend(tuple(row["skip"]) for result in results for row in result["evaluations"])
+        return build_map(results, *given, **more)
+
+    monkeypatch.setattr(publishing, "build_map", build)
+    assert shop.publish(shop.job(), shop.job("math")).status_code == 201
+    # The front with the selected point; {0} and {3} are of no use to a map.
+    assert sorted(held) == [(0, 2), (0, 2), (1,), (1,)]
 
 
 def test_large_routers_are_taken(shop, monkeypatch):

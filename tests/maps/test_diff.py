@@ -24,7 +24,8 @@ def test_equal_maps(make_map, make_result, router):
     found = diff_maps(
         make_map(*results, version=1, router=router), make_map(*results, version=2, router=router)
     )
-    assert not (found.added or found.removed or found.changed or found.target or found.draft or found.router)
+    assert (found.added, found.removed, found.changed) == ((), (), {})
+    assert found.target == found.draft == found.router == {}
     assert (found.old_version, found.new_version, found.unchanged) == (1, 2, ("qa", "rag"))
 
 

@@ -198,7 +198,9 @@ def test_one_result_a_domain(make_result):
 def test_results_must_share_target_and_draft(make_result, part, key, value):
     other = make_result("rag")
     other[part] = other[part] | {key: value}
-    with pytest.raises(InvalidInput, match=rf"^{part}\.{key}: differs between results \(.*and .*\)$"):
+    with pytest.raises(
+        InvalidInput, match=rf"^{part}\.{key}: differs between the results of '\w+' \(.*\) and 'rag' \("
+    ):
         build_map([make_result("qa"), other], "prod")
 
 
