@@ -207,6 +207,82 @@ tell()
         assert len(service.asked) <= count + 1
 
 
+def test_a_fork_waits_until_a_thread_is_out_of_the_gate(environment):
+    """What a native library has half done at a fork stays so in the child: such as a validator's first use."""
+    code = """
+import threading
+from skipmap.serving.forks import gate
+
+inside, free = threading.Event(), threading.Event()
+states = []
+
+def work():
+    with gate().entered():
+        inside.set()
+        states.append("begun")
+        free.wait(0.2)
+        states.append("ended")
+    with gate().entered(), gate().parked():
+        free.wait(20)
+    with gate().entered():
+        states.append("after")
+
+thread = threading.Thread(target=work)
+thread.start()
+inside.wait()
+pid = os.fork()
+if pid == 0:
+    with gate().entered():
+        os.write(1, (json.dumps({"states": states}) + "\\n").encode())
+    os._exit(0)
+os.waitpid(pid, 0)
+# One that only waits is not waited for.
+began = time.monotonic()
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+os.waitpid(pid, 0)
+quick = time.monotonic() - began
+free.set()
+thread.join()
+print(json.dumps({"states": states, "quick": quick < 0.9}), flush=True)
+"""
+    with _script(environment, code) as process:
+        assert _lines(process, 2) == [
+            {"states": ["begun", "ended"]},
+            {"states": ["begun", "ended", "after"], "quick": True},
+        ]
+
+
+def test_a_fork_does_not_wait_for_ever(environment):
+    code = """
+import threading
+from skipmap.serving.forks import gate
+
+inside, free = threading.Event(), threading.Event()
+
+def work():
+    with gate().entered():
+        inside.set()
+        free.wait(60)
+
+threading.Thread(target=work).start()
+inside.wait()
+began = time.monotonic()
+with gate().entered():
+    # Whoever is inside itself is no reason to wait.
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+os.waitpid(pid, 0)
+print(json.dumps({"seconds": time.monotonic() - began}), flush=True)
+free.set()
+"""
+    with _script(environment, code) as process:
+        (line,) = _lines(process, 1)
+    assert 0.9 < line["seconds"] < 15
+
+
 def test_a_client_that_does_not_run_stays_still_in_a_child(service, environment):
     code = """
 import threading
