@@ -363,8 +363,8 @@ def test_a_corrupt_disk_copy_is_no_map(service, tmp_path, damage):
         _is_dense(client, "is damaged", "503")
         assert len(events.of(DiskProblem)) == 1
         service.fault = None
-        until(lambda: client.status().state == "FRESH")
-        assert "damaged" not in client.status().reason
+        # The map comes first, then its copy.
+        until(lambda: client.status().state == "FRESH" and "damaged" not in client.status().reason)
     with following(service, cache_dir=tmp_path) as client:
         assert client.current is not None
 

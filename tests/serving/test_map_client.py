@@ -135,7 +135,7 @@ def test_many_who_ask_at_once_are_all_answered(service):
     assert len(service.asked) - count < 100
 
 
-# A handshake that is cut in half by a stop leaves its socket to the garbage collector; that is how Python's ssl does it.
+# Of a handshake that a stop cuts in half, Python's ssl leaves the socket to the garbage collector.
 @pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning")
 def test_certificates_are_checked(service, tmp_path, monkeypatch):
     key = ec.generate_private_key(ec.SECP256R1())

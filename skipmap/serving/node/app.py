@@ -92,7 +92,7 @@ class _Routes:
 
     async def _answer(self, kind: Kind, request: Request) -> Response:
         data = await self._body(request)
-        asked = await self._node.prepare(kind, data, request.headers.get(DOMAIN_HEADER))
+        asked = await self._node.prepare(kind, data, request.headers.get(DOMAIN_HEADER) or None)
         talk = Talk(
             asked, self._node.engine, self._node.loaded, self._node.settings.model, self._node.metrics.answer
         )

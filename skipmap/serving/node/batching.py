@@ -21,13 +21,17 @@ class Waiting(Protocol):
 _W = TypeVar("_W", bound=Waiting)
 
 
-def next_batch(waiting: Sequence[_W], room: int, going: Sequence[Hashable] = ()) -> list[_W]:
+def next_batch(
+    waiting: Sequence[_W], room: int, going: Sequence[Hashable] = (), busy: int = 0
+) -> list[_W]:
     """The oldest answer that may begin and the oldest of those that fit to it, at most ``room``.
 
-    ``going``: key of each batch that is decoded now. A key with ``BATCHES_PER_KEY`` of them waits, so that answers come
-    together in few batches; whoever waits longest is first when one of them ends, so none waits for ever.
+    ``going``: key of each batch that is decoded now; ``busy``: answers in them. While at least as much room is free as
+    is taken, everybody may begin. Otherwise a key with ``BATCHES_PER_KEY`` batches waits, so that answers come together
+    in few batches; whoever waits longest is first when one of them ends, so none waits for ever.
     """
     if room < 1:
         return []
-    first = next((one for one in waiting if list(going).count(one.key) < BATCHES_PER_KEY), None)
+    full = frozenset() if busy <= room else {key for key in going if going.count(key) >= BATCHES_PER_KEY}
+    first = next((one for one in waiting if one.key not in full), None)
     return [] if first is None else [one for one in waiting if one.key == first.key][:room]

@@ -10,6 +10,8 @@ from skipmap.serving.report import DomainCounters
 
 MAX_DOMAINS = 200
 """A report takes 256; a node that lives through more names puts later ones under ``unknown``."""
+MAX_VERSIONS = 20
+"""Of these map versions, the last that were used, the sums are kept apart."""
 
 
 @dataclass
@@ -31,29 +33,35 @@ class Counters:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._served: dict[tuple[str, int | None], Served] = {}
-        self._domains: set[str] = set()
+        self._sums: dict[str, Served] = {}
+        self._apart: dict[int | None, dict[str, Served]] = {}
 
     def add(self, domain: str | None, version: int | None, more: Served) -> None:
         """Add to a domain's sums; None is traffic of no domain of the map."""
         with self._lock:
             name = UNKNOWN if domain is None else domain
-            if name not in self._domains and len(self._domains) >= MAX_DOMAINS:
+            if name not in self._sums and len(self._sums) >= MAX_DOMAINS:
                 name = UNKNOWN
-            self._domains.add(name)
-            _add(self._served.setdefault((name, version), Served()), more)
+            _add(self._sums.setdefault(name, Served()), more)
+            # Last used, last.
+            of_version = self._apart[version] = self._apart.pop(version, {})
+            _add(of_version.setdefault(name, Served()), more)
+            if len(self._apart) > MAX_VERSIONS:
+                del self._apart[next(iter(self._apart))]
 
     def by_version(self) -> dict[tuple[str, int | None], Served]:
-        """Copies of the sums by domain and map version."""
+        """Copies of the sums by domain and map version, for the last ``MAX_VERSIONS`` versions."""
         with self._lock:
-            return {key: replace(served) for key, served in self._served.items()}
+            return {
+                (domain, version): replace(served)
+                for version, domains in self._apart.items()
+                for domain, served in domains.items()
+            }
 
     def by_domain(self) -> dict[str, DomainCounters]:
         """The sums by domain, as a report carries them."""
-        sums: dict[str, Served] = {}
-        for (domain, _), served in self.by_version().items():
-            _add(sums.setdefault(domain, Served()), served)
-        return {domain: DomainCounters(**asdict(served)) for domain, served in sums.items()}
+        with self._lock:
+            return {domain: DomainCounters(**asdict(served)) for domain, served in self._sums.items()}
 
 
 def _add(to: Served, more: Served) -> None:

@@ -44,14 +44,24 @@ class Gate:
             return
         path = scope["path"] if scope["path"] in _KNOWN_PATHS else "other"
 
+        is_answered = False
+
         async def counted(message: Message) -> None:
+            nonlocal is_answered
             if message["type"] == "http.response.start":
+                is_answered = True
                 self._metrics.request(path, message["status"])
             await send(message)
 
         problem = self._problem(Request(scope))
         if problem is None:
-            await self._app(scope, receive, counted)
+            try:
+                await self._app(scope, receive, counted)
+            except Exception:
+                # Starlette answers what nobody expected outside of this.
+                if not is_answered:
+                    self._metrics.request(path, 500)
+                raise
         else:
             await problem_response(problem)(scope, receive, counted)
 

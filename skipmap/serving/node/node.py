@@ -12,6 +12,7 @@ from skipmap.serving.node.drafts import Drafts
 from skipmap.serving.node.engine import Engine
 from skipmap.serving.node.metrics import NodeMetrics
 from skipmap.serving.node.preparing import Asked, Kind, Preparer
+from skipmap.serving.node.problems import queue_full
 from skipmap.serving.node.settings import NodeSettings
 from skipmap.serving.node.source import MapSource
 from skipmap.target.loaded import LoadedTarget
@@ -42,6 +43,7 @@ class Node:
         self._preparer = Preparer(loaded, settings, source, routing or NoRouting(), drafts)
         # One thread: tokenizers are not for several, and the event loop must not wait for long prompts.
         self._preparing = ThreadPoolExecutor(1, thread_name_prefix="skipmap-prepare")
+        self._in_preparation = 0
 
     def start(self) -> Node:
         """Begin to decode."""
@@ -54,9 +56,17 @@ class Node:
         self._preparing.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, kind: Kind, data: bytes, header: str | None) -> Asked:
-        """Read a request's body and make its jobs; raises InvalidInput or ApiProblem."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._preparing, self._preparer.prepare, kind, data, header)
+        """Read a request's body and make its jobs; raises InvalidInput or ApiProblem, also when too many wait for it."""
+        self.engine.check_room(1)
+        # More could not be decoded and queued in the end, and their bodies would fill the memory.
+        if self._in_preparation >= self.settings.max_queue + self.settings.max_batch:
+            raise queue_full(self._in_preparation)
+        self._in_preparation += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._preparing, self._preparer.prepare, kind, data, header)
+        finally:
+            self._in_preparation -= 1
 
     def status(self) -> dict[str, Any]:
         """The node's report, and what of it only matters here."""

@@ -13,13 +13,12 @@ from skipmap.errors import InvalidInput
 from skipmap.serving.node.domains import Choice, Routing, choose
 from skipmap.serving.node.drafts import Drafts
 from skipmap.serving.node.job import Job
-from skipmap.serving.node.problems import no_model
+from skipmap.serving.node.problems import no_model, too_long
 from skipmap.serving.node.prompts import chat_text, chat_tokens, prompt_text, prompt_tokens
 from skipmap.serving.node.settings import NodeSettings
 from skipmap.serving.node.shapes import AnswerRequest, ChatRequest, CompletionRequest, read_request
 from skipmap.serving.node.source import MapSource
 from skipmap.target.loaded import LoadedTarget
-from skipmap.target.model import check_context
 
 Kind = Literal["chat", "text"]
 
@@ -65,18 +64,15 @@ class Preparer:
         request: AnswerRequest
         if kind == "chat":
             request = chat = read_request(ChatRequest, data, limit)
+            self._check(request, 1)
             prompts, texts = [chat_tokens(chat.messages, self.loaded.tokenizer)], [chat_text(chat.messages)]
         else:
             request = text = read_request(CompletionRequest, data, limit)
+            self._check(request, len(text.prompt))
             prompts = [prompt_tokens(p, self.loaded, place) for place, p in enumerate(text.prompt)]
             texts = (
                 [prompt_text(p, self.loaded) for p in text.prompt] if header is text.domain is None else []
             )
-        if request.model not in (None, self.settings.model):
-            raise no_model(request.model, self.settings.model)
-        count = len(prompts) * request.n
-        if count > self.settings.max_queue:
-            raise InvalidInput("n", f"{count} answers asked for at once; at most {self.settings.max_queue}")
         limits = [self._limit(request, prompt) for prompt in prompts]
         choice = choose(self.source, self.routing, _domain(request, header), texts)
         draft = self.drafts.for_map(choice.document)
@@ -93,6 +89,15 @@ class Preparer:
             for number in range(request.n)
         ]
         return Asked(kind, request, prompts, choice, draft.name, jobs)
+
+    def _check(self, request: AnswerRequest, prompts: int) -> None:
+        """What can be refused before a prompt is looked at, which may take seconds."""
+        if request.model not in (None, self.settings.model):
+            raise no_model(request.model, self.settings.model)
+        count, most = prompts * request.n, self.settings.max_queue
+        if count > most:
+            field = "n" if prompts <= most else "prompt"
+            raise InvalidInput(field, f"{count} answers asked for at once; at most {most}, so ask several times")
 
     def _options(self, request: AnswerRequest, most: int, seed: int) -> DecodeOptions:
         return DecodeOptions(
@@ -123,7 +128,8 @@ class Preparer:
             usual = most if isinstance(request, ChatRequest) else min(most, COMPLETION_TOKENS)
             asked = max(1, min(usual, context - len(prompt)))
         field = "messages" if isinstance(request, ChatRequest) else "prompt"
-        check_context(len(prompt), asked, context, field)
+        if len(prompt) + asked > context:
+            raise too_long(field, len(prompt), asked, context, name)
         return asked
 
 

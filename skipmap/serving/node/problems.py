@@ -34,8 +34,18 @@ class ApiProblem(Exception):
 
 def invalid(error: InvalidInput) -> ApiProblem:
     """A request that cannot be answered as it is."""
-    code = "context_length_exceeded" if "target's context of" in error.problem else None
-    return ApiProblem(400, str(error), param=error.field, code=code)
+    return ApiProblem(400, str(error), param=error.field)
+
+
+def too_long(field: str, read: int, made: int, context: int, limit: str) -> ApiProblem:
+    """A prompt of ``read`` tokens whose answer of ``made`` does not fit; ``limit``: the field that asks for those."""
+    return ApiProblem(
+        400,
+        f"{field}: {read} tokens and {made} new ones pass the target's context of {context}; shorten it or lower "
+        f"{limit}",
+        param=field,
+        code="context_length_exceeded",
+    )
 
 
 def no_model(asked: str, served: str) -> ApiProblem:
@@ -57,6 +67,11 @@ def queue_full(waiting: int) -> ApiProblem:
         code="queue_full",
         headers={"Retry-After": str(RETRY_SECONDS)},
     )
+
+
+def gone() -> ApiProblem:
+    """The client has hung up; nobody reads this, but it is counted."""
+    return ApiProblem(499, "the client has hung up", code="client_closed_request")
 
 
 def shutting_down() -> ApiProblem:

@@ -96,6 +96,12 @@ def _content(value: Any) -> Any:
     return "\n".join(part["text"] for part in value)
 
 
+def _no_calls(value: Any) -> Any:
+    if value != []:
+        raise ValueError("calls of tools cannot be read here; leave them out")
+    return ()
+
+
 class _Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -114,7 +120,7 @@ class Message(BaseModel):
 
     role: Literal["system", "developer", "user", "assistant"]
     content: Annotated[str, BeforeValidator(_content)]
-    tool_calls: Annotated[tuple[()], BeforeValidator(lambda value: tuple(value or ()))] = ()
+    tool_calls: Annotated[tuple[()], BeforeValidator(_no_calls)] = ()
 
 
 class AnswerRequest(_Shape):

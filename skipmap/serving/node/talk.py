@@ -11,7 +11,7 @@ from skipmap.serving.node.answers import Answers
 from skipmap.serving.node.engine import Engine
 from skipmap.serving.node.job import Answer, Event, Job
 from skipmap.serving.node.preparing import Asked
-from skipmap.serving.node.problems import ApiProblem, failed
+from skipmap.serving.node.problems import ApiProblem, failed, gone
 from skipmap.serving.node.streaming import TextStream, whole_text
 from skipmap.target.loaded import LoadedTarget
 
@@ -121,6 +121,8 @@ class Talk:
             if isinstance(event, Exception):
                 raise _problem(event)
             if isinstance(event, Answer):
+                if event.finish == "cancelled":
+                    raise gone()
                 left -= 1
                 self._on_answer(self.asked.jobs[index])
                 yield index, event
