@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import structlog
 
 from api.envelopes import Envelopes, Place, Snapshot
-from api.problems import RETRY_SECONDS, UNAVAILABLE, ProblemError
 from models.errors import Unavailable
 
 _LOOKS = 8
@@ -56,16 +55,22 @@ class ChannelHub:
         """Requests that wait."""
         return self._waiting
 
+    @property
+    def is_full(self) -> bool:
+        """Whether as many wait as may."""
+        return self._waiting >= self._most
+
     def wait(self, seen: Snapshot, seconds: float) -> Snapshot | None:
         """What the channel hands out after ``seen``; None when nothing comes in time, or the process ends.
 
-        Raises ProblemError at once when too many wait. Where the poller could not look of late, the channel is asked
-        again at the end, which raises as a fetch does: nobody is told that nothing is new by who does not know.
+        Returns None at once when too many wait: to be held back is a wish. Where the poller could not look of late, the
+        channel is asked again at the end, which raises as a fetch does: nobody is told that nothing is new by who does
+        not know.
         """
         until = time.monotonic() + seconds
         place = (seen.mark.map_name, seen.mark.channel)
         with self._topic(place) as topic:
-            while not self.stopping():
+            while topic is not None and not self.stopping():
                 # Taken before the look, so that news in between is not slept through.
                 news = topic.news
                 newest = topic.newest
@@ -78,20 +83,19 @@ class ChannelHub:
         return None
 
     @contextmanager
-    def _topic(self, place: Place) -> Iterator[_Topic]:
+    def _topic(self, place: Place) -> Iterator[_Topic | None]:
         with self._lock:
-            if self._waiting >= self._most:
-                raise ProblemError(
-                    UNAVAILABLE,
-                    "too many requests wait for channels; ask without Prefer: wait, or try again later",
-                    {"Retry-After": str(RETRY_SECONDS)},
-                )
-            self._waiting += 1
-            topic = self._topics.setdefault(place, _Topic())
-            topic.waiting += 1
-            if not self._polling:
-                self._polling = True
-                threading.Thread(target=self._poll, name="channels", daemon=True).start()
+            is_full = self.is_full
+            if not is_full:
+                self._waiting += 1
+                topic = self._topics.setdefault(place, _Topic())
+                topic.waiting += 1
+                if not self._polling:
+                    self._polling = True
+                    threading.Thread(target=self._poll, name="channels", daemon=True).start()
+        if is_full:
+            yield None
+            return
         try:
             yield topic
         finally:

@@ -64,8 +64,10 @@ def get_channel(map_name: str, channel: str) -> Response:
     """What nodes fetch: the document of the version that the channel points to, in a signed envelope."""
     service = current_service()
     snapshot = service.envelopes.current(map_name, channel)
-    # A request for the head alone asks how things are, not to be told.
-    seconds = _wait_seconds() if request.method == "GET" else None
+    # A request for the head alone asks how things are, not to be told. To be held back is a wish: when too many
+    # are, the answer comes at once.
+    may_wait = request.method == "GET" and not service.channels.is_full
+    seconds = _wait_seconds() if may_wait else None
     if seconds and _is_known(snapshot):
         snapshot = _news(service, snapshot, seconds)
     response = _envelope(snapshot)

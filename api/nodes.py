@@ -37,12 +37,14 @@ class NodesQuery(PageQuery):
     rate="node",
     body=NodeReport,
     answers={204: Answer("The report is kept")},
+    problems=(409,),
 )
 def create_report(node: str, body: NodeReport) -> Response:
     """Take in what a node says of itself, in place of what it said before."""
     if body.node != node:
         raise InvalidInput("node", f"{body.node!r} given; the address names {node!r}")
-    current_service().database.transaction(store_report, body, current_principal().user_id)
+    service = current_service()
+    service.database.transaction(store_report, body, current_principal().user_id, service.settings.most_nodes)
     return Response(status=204)
 
 

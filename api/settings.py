@@ -55,10 +55,12 @@ class ApiSettings(BaseSettings):
 
     signing_key_file: Path | None = None
     """Private keys that sign channels; by default ``signing-key.pem`` in SKIPMAP_HOME."""
-    map_validity_hours: float = Field(default=24, gt=0, le=24 * 366)
+    map_validity_hours: float = Field(default=24, ge=0.25, le=24 * 366)
     """How long nodes take an envelope for fresh; it is sealed anew when half of that is over."""
     channel_poll_seconds: float = Field(default=0.25, gt=0, le=60)
     """How often a process looks for moves while requests wait for them."""
+    most_nodes: int = Field(default=100_000, ge=1)
+    """Serving nodes that are kept in mind; further ones are refused."""
     long_polls: int = Field(default=2500, ge=1)
     """Requests of a process that may wait for moves at a time."""
 

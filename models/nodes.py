@@ -21,12 +21,14 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    update,
 )
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from models.base import Base, Created, Id, clean, interval, one_of
 from models.channels import Channel
+from models.errors import Conflict
 from models.maps import MapVersion
 from skipmap.errors import InvalidInput, NotFound
 from skipmap.serving.report import MAX_NODE_ID, NodeReport, NodeState
@@ -86,8 +88,12 @@ class NodeSeen:
     calibrated: dict[str, Any] | None
 
 
-def store_report(session: Session, report: NodeReport, reported_by: str) -> None:
-    """Keep a node's report in place of the one before; raises InvalidInput for a time that cannot be read back."""
+def store_report(session: Session, report: NodeReport, reported_by: str, most_nodes: int) -> None:
+    """Keep a node's report in place of the one before.
+
+    Raises InvalidInput for a time that cannot be read back, and Conflict when another user has reported the node
+    lately or ``most_nodes`` others are known.
+    """
     # Lost in a crash of the database, it comes again with the next poll.
     session.execute(text("SET LOCAL synchronous_commit = off"))
     fields = {
@@ -107,8 +113,28 @@ def store_report(session: Session, report: NodeReport, reported_by: str) -> None
         "reported_by": reported_by,
         "seen_at": func.clock_timestamp(),
     }
-    row = insert(Node).values(id=report.node, **fields)
-    session.execute(row.on_conflict_do_update(index_elements=["id"], set_=fields))
+    may = and_(Node.id == report.node, or_(Node.reported_by == reported_by, _SILENT))
+    kept = (
+        update(Node)
+        .where(may)
+        .values(**fields)
+        .returning(Node.id)
+        .execution_options(synchronize_session=False)
+    )
+    if session.execute(kept).first() is not None:
+        return
+    if session.scalar(select(Node.id).where(Node.id == report.node)) is not None:
+        raise Conflict(
+            f"node {report.node!r} is another user's, who reported it lately; give this one another node id",
+            "taken",
+        )
+    if (session.scalar(select(func.count()).select_from(Node)) or 0) >= most_nodes:
+        raise Conflict(
+            f"{most_nodes} nodes are known already (SKIPMAP_MOST_NODES); silent ones are forgotten in time",
+            "full",
+        )
+    # Of two first reports at once the later one comes again with the next poll.
+    session.execute(insert(Node).values(id=report.node, **fields).on_conflict_do_nothing())
 
 
 def _utc(field: str, moment: datetime) -> datetime:
@@ -156,12 +182,10 @@ def forget_nodes(session: Session, seconds: float) -> int:
     return len(session.execute(delete(Node).where(Node.seen_at < until).returning(Node.id)).all())
 
 
-_STALE: ColumnElement[bool] = or_(
-    Node.state != "FRESH",
-    Node.seen_at
-    < func.clock_timestamp()
-    - func.make_interval(0, 0, 0, 0, 0, 0, MISSED_POLLS * Node.poll_seconds + GRACE_SECONDS),
+_SILENT: ColumnElement[bool] = Node.seen_at < func.clock_timestamp() - func.make_interval(
+    0, 0, 0, 0, 0, 0, MISSED_POLLS * Node.poll_seconds + GRACE_SECONDS
 )
+_STALE: ColumnElement[bool] = or_(Node.state != "FRESH", _SILENT)
 
 
 def _seen() -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from skipmap.canonical import bad_text
 from skipmap.errors import InvalidInput, NotFound
-from skipmap.maps.document import SCHEMA as MAP_SCHEMA
+from skipmap.maps.schema import SCHEMA as MAP_SCHEMA
 
 SCHEMA = "skipmap.result/1"
 COMPARISON_SCHEMA = "skipmap.comparison/1"

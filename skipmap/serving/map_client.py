@@ -34,7 +34,8 @@ from skipmap.skipset import SkipSet
 
 _log = logging.getLogger("skipmap.serving")
 
-Counters = Callable[[], dict[str, DomainCounters]]
+Counters = Callable[[int | None], dict[str, DomainCounters]]
+"""Figures by domain of what was served with a version of the map; None: without one."""
 
 _STOP_SECONDS = 5.0
 _SILENCE_MARGIN_SECONDS = 5.0
@@ -75,7 +76,7 @@ class MapClient:
         node_id: name of this node; by default host name and pid.
         on_event: hears of every event, from the thread that polls: what it raises is logged, and while it runs no
             poll is made.
-        counters: figures of this process per domain, for the reports.
+        counters: figures of this process per domain, for the reports: what was served with the version it is given.
         report: whether to report to the service.
         plain_http: send the token over plain HTTP to another machine, on a network that is trusted.
         clock: where the time comes from.
@@ -276,7 +277,7 @@ class MapClient:
             return report
         try:
             with gate().parked():
-                domains = dict(self._counters())
+                domains = dict(self._counters(report.version))
             return report.model_copy(update={"domains": domains})
         except Exception:
             _log.exception("the counters could not be read")

@@ -25,7 +25,7 @@ class _Report(BaseModel):
 
 
 class DomainCounters(_Report):
-    """What a node has done for one domain since its process started; all of them only grow.
+    """What a node has done for one domain with the map's version that it reports, since its process started.
 
     ``emitted_tokens`` / ``verification_steps`` is the accept length; ``blocks_run`` / ``blocks_dense`` the part of the
     target that ran.

@@ -125,7 +125,7 @@ def filled(database_url, tmp_path):
         3600.0,
         Order("main", "production", 1, "first", user.id, new_id(), fits=lambda sequence: sequence is None),
     )
-    database.transaction(store_report, report(), user.id)
+    database.transaction(store_report, report(), user.id, 10)
     for name in METADATA.tables:
         assert bench.sql(f"SELECT count(*) FROM {name}")[0] > 0, name
     database.close()

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from models.base import new_id
+from models.errors import Conflict
 from models.maps import NewVersion, add_version
 from models.nodes import find_node, forget_nodes, list_nodes, store_report
 from models.retention import forget_old
@@ -37,7 +38,7 @@ def report(node="node-1", **changes):
 
 def keep(database, *reports):
     for one in reports:
-        database.transaction(store_report, one, "somebody")
+        database.transaction(store_report, one, "somebody", 10)
 
 
 def age(database, node, seconds):
@@ -124,8 +125,34 @@ def test_reports_stay_on_their_page(database):
     def repeat(session):
         updated, hot = counts(session)
         for version in range(1, 6):
-            store_report(session, report(version=version), "somebody")
+            store_report(session, report(version=version), "somebody", 10)
         after = counts(session)
         return after[0] - updated, after[1] - hot
 
     assert database.transaction(repeat) == (5, 5)
+
+
+def test_a_node_belongs_to_the_user_who_reports_it_until_it_is_silent(database):
+    def say(user: str, **changes: object) -> None:
+        database.transaction(store_report, report(**changes), user, 10)
+
+    say("ada", version=1)
+    with pytest.raises(Conflict, match="another user's"):
+        say("eve", version=2)
+    assert database.read(find_node, "node-1").node.version == 1
+    say("ada", version=3)
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE nodes SET seen_at = seen_at - interval '1 day'"))
+    say("eve", version=4)
+    found = database.read(find_node, "node-1").node
+    assert (found.version, found.reported_by) == (4, "eve")
+
+
+def test_there_is_a_most_of_nodes(database):
+    for name in ("a", "b"):
+        database.transaction(store_report, report(node=name), "ada", 2)
+    with pytest.raises(Conflict, match="2 nodes are known"):
+        database.transaction(store_report, report(node="c"), "ada", 2)
+    # Those that are known still report.
+    database.transaction(store_report, report(node="a", version=7), "ada", 2)
+    assert database.read(find_node, "a").node.version == 7

@@ -262,8 +262,11 @@ def test_a_bootstrap_file_that_is_not_good_is_refused(service, tmp_path, trouble
 
 
 def test_reports_say_what_the_node_runs(service):
-    counters = {"translation": DomainCounters(requests=3, verification_steps=10, emitted_tokens=25)}
-    with following(service, node_id="rack-1", token="secret", counters=lambda: counters) as client:
+    counters = {
+        version: {"translation": DomainCounters(requests=version, verification_steps=10, emitted_tokens=25)}
+        for version in (1, 2)
+    }
+    with following(service, node_id="rack-1", token="secret", counters=counters.__getitem__) as client:
         service.wait_for(lambda: any(report["state"] == "FRESH" for report in service.reports))
         service.publish(version=2)
         service.wait_for(lambda: service.reports[-1]["version"] == 2)
@@ -273,7 +276,7 @@ def test_reports_say_what_the_node_runs(service):
     report = NodeReport.model_validate_json(NodeReport.model_validate(last).model_dump_json())
     assert (report.node, report.map, report.channel, report.state) == ("rack-1", MAP, "production", "FRESH")
     assert (report.digest, report.sequence, report.target_fingerprint) == (own.digest, 2, FINGERPRINT)
-    assert report.domains == counters
+    assert report.domains == counters[2]
     assert {asked.authorization for asked in service.asked} == {"Bearer secret"}
 
 
@@ -307,7 +310,7 @@ def test_callbacks_that_fail_change_nothing(service, caplog):
     def fail(*_):
         raise SystemExit("no")
 
-    def no_counters():
+    def no_counters(version):
         raise RuntimeError("no figures")
 
     with following(service, on_event=fail, counters=no_counters) as client:

@@ -21,9 +21,7 @@ class Waiting(Protocol):
 _W = TypeVar("_W", bound=Waiting)
 
 
-def next_batch(
-    waiting: Sequence[_W], room: int, going: Sequence[Hashable] = (), busy: int = 0
-) -> list[_W]:
+def next_batch(waiting: Sequence[_W], room: int, going: Sequence[Hashable], busy: int) -> list[_W]:
     """The oldest answer that may begin and the oldest of those that fit to it, at most ``room``.
 
     ``going``: key of each batch that is decoded now; ``busy``: answers in them. While at least as much room is free as
@@ -32,6 +30,8 @@ def next_batch(
     """
     if room < 1:
         return []
-    full = frozenset() if busy <= room else {key for key in going if going.count(key) >= BATCHES_PER_KEY}
+    full: set[Hashable] = set()
+    if busy > room:
+        full = {key for key in going if going.count(key) >= BATCHES_PER_KEY}
     first = next((one for one in waiting if one.key not in full), None)
     return [] if first is None else [one for one in waiting if one.key == first.key][:room]

@@ -58,6 +58,12 @@ class Counters:
                 for domain, served in domains.items()
             }
 
+    def of_version(self, version: int | None) -> dict[str, DomainCounters]:
+        """The sums of one map version by domain, as a report carries them."""
+        with self._lock:
+            found = self._apart.get(version, {})
+            return {domain: DomainCounters(**asdict(served)) for domain, served in found.items()}
+
     def by_domain(self) -> dict[str, DomainCounters]:
         """The sums by domain, as a report carries them."""
         with self._lock:

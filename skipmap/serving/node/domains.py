@@ -53,7 +53,8 @@ class NoRouting:
 class NearestCentroid:
     """Routes with the active map's router, or with a document of the operator's.
 
-    ``embedder``: makes the embedder of a name, once. A router that cannot be used is said once, and requests are dense.
+    ``embedder``: makes the embedder of a name, once. A map's router that cannot be used is said once, and requests are
+    dense; one of the operator's raises here what is wrong with it.
     """
 
     def __init__(self, embedder: Callable[[str], Embedder], fixed: RouterDocument | None = None) -> None:
@@ -61,8 +62,8 @@ class NearestCentroid:
         self._fixed = fixed
         self._lock = Lock()
         self._embedders: dict[str, Embedder] = {}
-        self._made_of: RouterDocument | None = None
-        self._router: DomainRouter | None = None
+        self._made_of = fixed
+        self._router = self._make(fixed) if fixed else None
 
     def domains_of(self, texts: Sequence[str], document: MapDocument | None) -> list[str | None] | None:
         """Domain of each text by the map's router."""
@@ -83,13 +84,16 @@ class NearestCentroid:
             if self._made_of is not wanted:
                 self._made_of, self._router = wanted, None
                 try:
-                    name = wanted.embedder
-                    if name not in self._embedders:
-                        self._embedders[name] = self._embedder(name)
-                    self._router = DomainRouter(wanted, self._embedders[name])
+                    self._router = self._make(wanted)
                 except Exception as error:
                     _log.warning("the router cannot be used, requests without a domain run dense: %s", error)
             return self._router
+
+    def _make(self, wanted: RouterDocument) -> DomainRouter:
+        name = wanted.embedder
+        if name not in self._embedders:
+            self._embedders[name] = self._embedder(name)
+        return DomainRouter(wanted, self._embedders[name])
 
 
 def choose(source: MapSource, routing: Routing, asked: str | None, texts: Sequence[str]) -> Choice:

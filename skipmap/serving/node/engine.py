@@ -16,15 +16,15 @@ import torch
 
 from skipmap.decoding.run import Run
 from skipmap.decoding.speculative import open_run
-from skipmap.errors import ModelFailure
 from skipmap.profiling.memory import give_back_freed, is_out_of_memory
 from skipmap.serving.node.batching import next_batch
 from skipmap.serving.node.blocks import BlockCounter
 from skipmap.serving.node.counters import Counters, Served
 from skipmap.serving.node.job import Answer, Job
-from skipmap.serving.node.problems import no_memory, queue_full, shutting_down
+from skipmap.serving.node.problems import gone, no_memory, queue_full, shutting_down
 from skipmap.serving.node.settings import NodeSettings
 from skipmap.target.model import TargetModel
+from skipmap.visible import one_line
 
 _log = logging.getLogger("skipmap.serving.node")
 
@@ -48,7 +48,7 @@ class Engine:
         self._lock = threading.Condition()
         self._waiting: deque[Job] = deque()
         self._batches: list[_Batch] = []
-        self._opening = 0
+        self._opening: list[Job] = []
         self._draining = self._stopping = False
         self._thread = threading.Thread(target=self._work, name="skipmap-engine", daemon=True)
 
@@ -74,18 +74,23 @@ class Engine:
     @property
     def running(self) -> int:
         """Jobs that are being decoded."""
-        return self._opening + sum(batch.run.alive for batch in list(self._batches))
+        return len(self._opening) + sum(batch.run.alive for batch in list(self._batches))
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Queue jobs, all or none; raises ApiProblem when they do not fit the queue or the engine stops."""
         with self._lock:
+            self.check_room(len(jobs))
+            self._waiting.extend(jobs)
+            self._lock.notify_all()
+
+    def check_room(self, jobs: int) -> None:
+        """Raise the ApiProblem that submitting so many would raise now."""
+        with self._lock:
             if self._draining or not self.is_alive:
                 raise shutting_down()
             waiting = sum(not job.cancelled for job in self._waiting)
-            if waiting + len(jobs) > self._settings.max_queue:
+            if waiting + jobs > self._settings.max_queue:
                 raise queue_full(waiting)
-            self._waiting.extend(jobs)
-            self._lock.notify_all()
 
     def drain(self, seconds: float) -> bool:
         """Take no more jobs and wait for those there are; False when some did not end in time."""
@@ -127,16 +132,16 @@ class Engine:
             while self._is_idle and not self._stopping:
                 self._lock.notify_all()
                 self._lock.wait()
-            gone = [job for job in self._waiting if job.cancelled]
+            hung_up = [job for job in self._waiting if job.cancelled]
             self._waiting = deque(job for job in self._waiting if not job.cancelled)
-            room = self._settings.max_batch - sum(batch.run.alive for batch in self._batches)
+            busy = sum(batch.run.alive for batch in self._batches)
+            room = self._settings.max_batch - busy
             going = [batch.jobs[0].key for batch in self._batches]
-            jobs = [] if self._stopping else next_batch(self._waiting, room, going)
+            jobs = [] if self._stopping else next_batch(self._waiting, room, going, busy)
             chosen = set(map(id, jobs))
             self._waiting = deque(job for job in self._waiting if id(job) not in chosen)
-            self._opening += len(jobs)
-        for job in gone:
-            _finish_cancelled(job)
+            self._opening = jobs
+        _fail(hung_up, gone())
         return jobs
 
     def _open(self, jobs: list[Job]) -> None:
@@ -150,28 +155,27 @@ class Engine:
             self._counters.add(job.choice.domain, job.choice.version, more)
         batch = _Batch(run, jobs)
         self._batches.append(batch)
-        self._opening -= len(jobs)
+        self._opening = self._opening[len(jobs) :]
         self._settle(batch)
 
     def _refuse(self, jobs: list[Job], error: Exception) -> None:
-        """A batch that could not be opened: when memory ran out, its halves may still fit."""
-        if not is_out_of_memory(error):
-            _log.error("a batch of %d answers could not begin", len(jobs), exc_info=error)
-            self._give_up(jobs, error)
-            return
-        self._free_memory()
+        """A batch that could not be opened: its halves may fit the memory, or leave the one that breaks it alone."""
+        is_memory = is_out_of_memory(error)
+        if is_memory:
+            self._free_memory()
         if len(jobs) > 1 and not any(job.tokens for job in jobs):
-            _log.warning("too little memory for %d answers at once; trying half", len(jobs))
+            why = "too little memory" if is_memory else one_line(repr(error))
+            _log.warning("%d answers could not begin at once (%s); trying half", len(jobs), why)
             half = len(jobs) // 2
             self._open(jobs[:half])
             self._open(jobs[half:])
             return
-        _log.warning("too little memory for an answer of %d prompt tokens", len(jobs[0].prompt))
-        self._give_up(jobs, no_memory())
-
-    def _give_up(self, jobs: list[Job], error: Exception) -> None:
-        self._opening -= len(jobs)
-        _fail(jobs, error)
+        if is_memory:
+            _log.warning("too little memory for an answer of %d prompt tokens", len(jobs[0].prompt))
+        else:
+            _log.error("a batch of %d answers could not begin", len(jobs), exc_info=error)
+        self._opening = self._opening[len(jobs) :]
+        _fail(jobs, no_memory() if is_memory else error)
 
     def _step(self, batch: _Batch) -> None:
         run = batch.run
@@ -224,10 +228,10 @@ class Engine:
     def _end_all(self) -> None:
         with self._lock:
             self._draining = True
-            jobs = [*(job for batch in self._batches for job in batch.jobs), *self._waiting]
+            jobs = [*(job for batch in self._batches for job in batch.jobs), *self._opening, *self._waiting]
             self._waiting.clear()
             self._batches.clear()
-            self._opening = 0
+            self._opening = []
             self._lock.notify_all()
         _fail(jobs, shutting_down())
 
@@ -235,7 +239,3 @@ class Engine:
 def _fail(jobs: Sequence[Job], error: Exception) -> None:
     for job in jobs:
         job.finish(error)
-
-
-def _finish_cancelled(job: Job) -> None:
-    job.finish(ModelFailure("nobody waits for this answer any more"))

@@ -56,7 +56,7 @@ class Node:
         self._preparing.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, kind: Kind, data: bytes, header: str | None) -> Asked:
-        """Read a request's body and make its jobs; raises InvalidInput or ApiProblem, also when too many wait for it."""
+        """Read a request's body and make its jobs; raises InvalidInput, or ApiProblem, also for too many at once."""
         self.engine.check_room(1)
         # More could not be decoded and queued in the end, and their bodies would fill the memory.
         if self._in_preparation >= self.settings.max_queue + self.settings.max_batch:

@@ -112,7 +112,7 @@ def _fixed(loaded: LoadedTarget, options: MapOptions, counters: Counters) -> Fix
     else:
         check_fits(found, loaded.resolved.fingerprint, loaded.model.num_layers)
     name, fingerprint = NodeName(options.node_id).here(), loaded.resolved.fingerprint
-    return FixedSource(found, options.on_expired, name, fingerprint, counters.by_domain)
+    return FixedSource(found, options.on_expired, name, fingerprint, counters.of_version)
 
 
 def _following(loaded: LoadedTarget, options: MapOptions, counters: Counters, drafts: Drafts) -> MapClient:
@@ -139,7 +139,7 @@ def _following(loaded: LoadedTarget, options: MapOptions, counters: Counters, dr
         on_expired=options.on_expired,
         node_id=options.node_id,
         on_event=lambda event: _remark(drafts, client) if isinstance(event, MapActivated) else None,
-        counters=counters.by_domain,
+        counters=counters.of_version,
         plain_http=options.plain_http,
         **more,
     )

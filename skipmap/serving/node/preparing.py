@@ -97,7 +97,9 @@ class Preparer:
         count, most = prompts * request.n, self.settings.max_queue
         if count > most:
             field = "n" if prompts <= most else "prompt"
-            raise InvalidInput(field, f"{count} answers asked for at once; at most {most}, so ask several times")
+            raise InvalidInput(
+                field, f"{count} answers asked for at once; at most {most}, so ask several times"
+            )
 
     def _options(self, request: AnswerRequest, most: int, seed: int) -> DecodeOptions:
         return DecodeOptions(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from skipmap.maps.envelope import MAX_ENVELOPE_BYTES, open_envelope
 from skipmap.maps.keys import TrustedKeys
 from skipmap.maps.schema import MAX_DOCUMENT_BYTES, MapDocument, read_map
 from skipmap.maps.strict import read_json
+from skipmap.serving.map_client import Counters
 from skipmap.serving.report import DomainCounters, NodeReport, NodeState
 
 NO_MAP = "none"
@@ -68,7 +68,7 @@ class FixedMap:
     expires_at: datetime | None = None
 
 
-def _no_counters() -> dict[str, DomainCounters]:
+def _no_counters(version: int | None) -> dict[str, DomainCounters]:
     return {}
 
 
@@ -80,7 +80,7 @@ class FixedSource:
     on_expired: Literal["keep", "dense"] = "keep"
     node: str = field(default_factory=socket.gethostname)
     fingerprint: str | None = None
-    counters: Callable[[], dict[str, DomainCounters]] = _no_counters
+    counters: Counters = _no_counters
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -110,7 +110,7 @@ class FixedSource:
             poll_seconds=_REPORT_SECONDS,
             target_fingerprint=self.fingerprint,
             software=f"skipmap/{__version__}",
-            domains=self.counters(),
+            domains=self.counters(found.version if found else None),
         )
 
     def _state(self) -> NodeState:

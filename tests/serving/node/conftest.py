@@ -206,7 +206,7 @@ def make_node(loaded: LoadedTarget) -> Callable[..., Node]:
         drafts = Drafts(Resources(loaded.encode, LAYERS), draft)
         source = source or fixed(map_document() if document is None else document)
         node = Node(loaded, replace(NodeSettings("tiny"), **settings), source, drafts, routing)
-        source.counters = node.counters.by_domain
+        source.counters = node.counters.of_version
         return node
 
     return make

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from skipmap.drafts.base import Resources
+from skipmap.errors import InvalidInput
 from skipmap.maps.router import read_router
 from skipmap.serving.node.domains import NearestCentroid, NoRouting, choose
 from skipmap.serving.node.drafts import Drafts
@@ -93,6 +94,14 @@ def test_router_that_cannot_be_used_is_said_once(caplog):
     assert caplog.text.count("no such embedder") == 1
 
 
+def test_router_of_the_operator_that_cannot_be_used_is_refused():
+    class Other(Letters):
+        dimension = 3
+
+    with pytest.raises(InvalidInput, match=r"router\.dimension: the router has 2 and the embedder 3"):
+        NearestCentroid(lambda _: Other(), read_router(ROUTER))
+
+
 def test_router_that_fails_runs_dense():
     class Failing(Letters):
         def embed(self, texts):
@@ -147,3 +156,7 @@ def test_served_request_is_routed(serve):
         assert ask(model="tiny", messages=[first, second], max_tokens=3).skipmap["domain"] is None
         tokens = client.completions.create(model="tiny", prompt=served.node.loaded.encode("bbbb"))
         assert tokens.skipmap["domain"] == "poems"
+        # As proxies send it that set a header from nothing.
+        empty = {"X-Skipmap-Domain": ""}
+        text = client.completions.create(model="tiny", prompt="bbbb", extra_headers=empty)
+        assert text.skipmap["domain"] == "poems"

@@ -131,6 +131,27 @@ def test_long_answer_does_not_hold_up_others(serve, submitted):
     assert submitted[0].arrived < submitted[1].arrived < submitted[1].ended < submitted[0].ended
 
 
+def test_short_answers_do_not_wait_for_long_ones_while_there_is_room(serve, submitted):
+    served = serve(max_batch=8)
+    served.hold.stop()
+    with served.client as client, ThreadPoolExecutor(8) as pool:
+        long = [pool.submit(ask, client, PROMPTS[0], max_tokens=400)]
+        served.hold.reached(1)
+        long.append(pool.submit(ask, client, PROMPTS[0], max_tokens=400))
+        wait_until(lambda: served.node.engine.queue_length == 1)
+        # A step of the first, and the prompt of the second, which is a batch of its own.
+        served.hold.stop(3)
+        served.hold.reached(3)
+        short = [pool.submit(ask, client, PROMPTS[1], max_tokens=1) for _ in range(4)]
+        wait_until(lambda: len(submitted) == 6)
+        served.hold.stop(30)
+        assert {one.result(SECONDS).usage.completion_tokens for one in short} == {1}
+        assert not any(job.ended for job in submitted[:2])
+        served.hold.go()
+        for one in long:
+            one.result(SECONDS)
+
+
 def test_full_queue_answers_429(serve):
     served = serve(max_batch=1, max_queue=2)
     served.hold.stop()
@@ -167,6 +188,7 @@ def test_lost_client_ends_its_decoding(serve, submitted):
     wait_until(lambda: submitted[0].ended is not None and served.node.engine.running == 0)
     # The first token, the step that had passed, and the one that was held.
     assert len(submitted[0].blocks_run) == 2
+    wait_until(lambda: hung_up(served) == 1)
     with served.client as client:
         assert ask(client, PROMPTS[0]).usage.completion_tokens == 16
 
@@ -198,6 +220,20 @@ def test_lost_client_leaves_the_queue(serve, submitted):
         first.result(SECONDS)
         wait_until(lambda: served.node.engine.queue_length == 0)
     assert served.node.counters.by_domain()["unknown"].requests == 1
+    wait_until(lambda: hung_up(served) == 1)
+
+
+def hung_up(served):
+    """Requests whose client left, which are neither answers nor failures of the node."""
+    registry = served.node.metrics.registry
+    found = {
+        code: registry.get_sample_value(
+            "skipmap_http_requests_total", {"path": "/v1/completions", "code": code}
+        )
+        for code in ("499", "500")
+    }
+    assert found["500"] is None
+    return found["499"]
 
 
 def test_failure_ends_its_own_batch_alone(serve, loaded):
@@ -214,6 +250,41 @@ def test_failure_ends_its_own_batch_alone(serve, loaded):
             assert good.result(SECONDS).usage.completion_tokens > 1
     finally:
         broken.remove()
+
+
+def test_answer_that_cannot_begin_leaves_those_that_wait_with_it(serve, monkeypatch):
+    open_run = engine_module.open_run
+
+    def picky(target, skip, requests, draft):
+        if any(request.options.max_new_tokens == 7 for request in requests):
+            raise RuntimeError("seven")
+        return open_run(target, skip, requests, draft)
+
+    monkeypatch.setattr(engine_module, "open_run", picky)
+    served = serve()
+    served.hold.stop()
+    with served.client as client, ThreadPoolExecutor(5) as pool:
+        first = pool.submit(ask, client, PROMPTS[0])
+        served.hold.reached(1)
+        limits = [5, 6, 7, 8]
+        waiting = {limit: pool.submit(ask, client, PROMPTS[1], max_tokens=limit) for limit in limits}
+        wait_until(lambda: served.node.engine.queue_length == 4)
+        served.hold.go()
+        for limit in (5, 6, 8):
+            assert waiting[limit].result(SECONDS).usage.completion_tokens == limit
+        with pytest.raises(openai.InternalServerError, match="an internal error"):
+            waiting[7].result(SECONDS)
+        assert first.result(SECONDS).usage.completion_tokens == 16
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_engine_that_breaks_leaves_nobody_waiting(serve, monkeypatch):
+    served = serve()
+    monkeypatch.setattr(served.node.counters, "add", lambda *_: 1 / 0)
+    with served.client as client, pytest.raises(openai.InternalServerError) as error:
+        ask(client, PROMPTS[0])
+    assert error.value.status_code == 503
+    wait_until(lambda: httpx2.get(f"{served.url}/healthz").status_code == 503)
 
 
 def test_failure_in_the_middle_of_a_stream_is_its_last_event(serve, loaded):

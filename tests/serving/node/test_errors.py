@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import httpx2
 import openai
 import pytest
+
+from skipmap.serving.node import preparing
+from tests.serving.node.conftest import SECONDS
 
 CHAT = {"messages": [{"role": "user", "content": "the"}]}
 TEXT = {"prompt": "the"}
@@ -44,7 +49,9 @@ def send(served):
         (TEXT | {"max_tokens": 0}, "max_tokens", "greater than or equal to 1 (given: 0)"),
         (TEXT | {"max_tokens": "5"}, "max_tokens", "valid integer (given: '5')"),
         (TEXT | {"max_tokens": 10**6}, "max_tokens", "1000000 given; this node gives at most 2048"),
-        (TEXT | {"max_tokens": 600}, "prompt", "pass the target's context of 512"),
+        (TEXT | {"max_tokens": 600}, "prompt", "context of 512; shorten it or lower max_tokens"),
+        (TEXT | {"prompt": ["a"] * 65}, "prompt", "65 answers asked for at once; at most 64"),
+        (TEXT | {"prompt": ["a"] * 5, "n": 16}, "n", "80 answers asked for at once; at most 64"),
         (TEXT | {"temperature": 2.1}, "temperature", "less than or equal to 2"),
         (TEXT | {"temperature": 0.001}, "temperature", "must be 0 (greedy) or from 0.01 to 2"),
         (TEXT | {"top_p": 0}, "top_p", "greater than 0"),
@@ -72,7 +79,15 @@ def send(served):
         (CHAT | {"tools": [{"type": "function"}]}, "tools", "is not supported here"),
         (CHAT | {"response_format": {"type": "json_object"}}, "response_format", "is not supported here"),
         (CHAT | {"logprobs": True}, "logprobs", "is not supported here"),
-        (CHAT | {"max_completion_tokens": 600}, "messages", "pass the target's context of 512"),
+        (CHAT | {"max_completion_tokens": 600}, "messages", "shorten it or lower max_completion_tokens"),
+        *(
+            (
+                {"messages": [{"role": "assistant", "content": "x", "tool_calls": calls}]},
+                "messages.0.tool_calls",
+                "calls of tools cannot be read here; leave them out",
+            )
+            for calls in (5, True, {}, "abc", [{}])
+        ),
     ],
 )
 def test_bad_field_is_named(send, body, param, message):
@@ -82,7 +97,7 @@ def test_bad_field_is_named(send, body, param, message):
     assert (answer.status_code, error["param"], error["type"]) == (400, param, "invalid_request_error")
     assert error["message"].startswith(f"{param}: ")
     assert message in error["message"]
-    too_long = "context" in message
+    too_long = "context" in error["message"]
     assert error["code"] == ("context_length_exceeded" if too_long else None)
 
 
@@ -142,6 +157,42 @@ def test_other_model(client):
     with pytest.raises(openai.NotFoundError, match="'gpt-4o' is not served here; give 'tiny'") as error:
         client.completions.create(model="gpt-4o", prompt="the")
     assert error.value.code == "model_not_found"
+
+
+def test_what_cannot_be_answered_is_refused_before_it_is_tokenized(send, monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(preparing, "prompt_tokens", lambda prompt, *_: looked_at.append(prompt))
+    assert send("/v1/completions", {"prompt": ["a"] * 10_000}).status_code == 400
+    assert send("/v1/completions", TEXT | {"model": "other"}).status_code == 404
+    assert looked_at == []
+
+
+def test_failure_that_nobody_expected_is_counted(served, send, monkeypatch):
+    monkeypatch.setattr(preparing, "prompt_tokens", lambda *_: 1 / 0)
+    error = send("/v1/completions", TEXT).json()["error"]
+    assert (error["code"], "division" in error["message"]) == ("internal_error", False)
+    count = 'skipmap_http_requests_total{code="500",path="/v1/completions"} 1.0'
+    assert count in httpx2.get(f"{served.url}/metrics").text
+
+
+def test_requests_that_wait_to_be_read_are_bounded(serve, monkeypatch):
+    served, may_go = serve(max_batch=1, max_queue=2), threading.Event()
+    tokens, begun = preparing.prompt_tokens, threading.Semaphore(0)
+
+    def slow(*given):
+        begun.release()
+        assert may_go.wait(SECONDS)
+        return tokens(*given)
+
+    monkeypatch.setattr(preparing, "prompt_tokens", slow)
+    url = f"{served.url}/v1/completions"
+    with httpx2.Client(timeout=SECONDS) as client, ThreadPoolExecutor(4) as pool:
+        sent = [pool.submit(client.post, url, json=TEXT | {"max_tokens": 1}) for _ in range(4)]
+        assert begun.acquire(timeout=SECONDS)
+        refused = next(as_completed(sent, SECONDS)).result()
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
+        may_go.set()
+        assert sorted(one.result().status_code for one in sent) == [200, 200, 200, 429]
 
 
 def test_two_domains_at_once(send):

@@ -8,7 +8,7 @@ import pytest
 
 from skipmap.errors import InvalidInput
 from skipmap.serving.node.batching import next_batch
-from skipmap.serving.node.counters import MAX_DOMAINS, Counters, Served
+from skipmap.serving.node.counters import MAX_DOMAINS, MAX_VERSIONS, Counters, Served
 from skipmap.serving.node.prompts import chat_tokens, prompt_tokens
 from skipmap.serving.node.shapes import ChatRequest, Message, read_request
 from tests.serving.node.conftest import build_tokenizer
@@ -21,20 +21,21 @@ class One:
 
 
 @pytest.mark.parametrize(
-    ("waiting", "room", "going", "chosen"),
+    ("waiting", "room", "going", "busy", "chosen"),
     [
-        ("", 4, "", []),
-        ("abab", 0, "", []),
-        ("abab", 4, "", [0, 2]),
-        ("babab", 2, "bacd", [0, 2]),
-        ("aaaa", 3, "", [0, 1, 2]),
-        ("aab", 4, "aba", [2]),
-        ("aa", 4, "aa", []),
+        ("", 4, "", 0, []),
+        ("abab", 0, "", 0, []),
+        ("abab", 4, "", 0, [0, 2]),
+        ("babab", 2, "bacd", 6, [0, 2]),
+        ("aaaa", 3, "", 0, [0, 1, 2]),
+        ("aab", 4, "aba", 5, [2]),
+        ("aa", 4, "aa", 5, []),
+        ("aa", 4, "aa", 4, [0, 1]),
     ],
 )
-def test_next_batch(waiting, room, going, chosen):
+def test_next_batch(waiting, room, going, busy, chosen):
     queue = [One(key, age) for age, key in enumerate(waiting)]
-    assert [one.age for one in next_batch(queue, room, going)] == chosen
+    assert [one.age for one in next_batch(queue, room, going, busy)] == chosen
 
 
 def test_counters_keep_versions_apart_and_domains_together():
@@ -54,6 +55,16 @@ def test_counters_hold_no_more_domains_than_a_report_takes():
     found = counters.by_domain()
     assert len(found) == MAX_DOMAINS + 1
     assert found["unknown"].requests == 50
+
+
+def test_counters_keep_the_last_versions_apart():
+    counters = Counters()
+    for version in range(MAX_VERSIONS + 5):
+        counters.add("words", 0, Served(requests=1))
+        counters.add("words", version, Served(requests=1))
+    kept = {0, *range(6, MAX_VERSIONS + 5)}
+    assert {version for _, version in counters.by_version()} == kept
+    assert counters.by_domain()["words"].requests == 2 * (MAX_VERSIONS + 5)
 
 
 def test_chat_of_one_message_is_the_calibration_template(loaded, chat_prompt):
