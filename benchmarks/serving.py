@@ -1,8 +1,10 @@
 """Requests to the reference node: plain decoding, dense and sparse speculative decoding, per domain.
 
 Held-out prompts of the shipped samples go over HTTP, one after the other and each to all three in turn, so that a slow
-spell of the machine hits all alike. Both nodes use the same loaded target; one of them drafts. A second part measures
-what the controller costs a Hugging Face model.
+spell of the machine hits all alike. Both nodes use the same loaded target; one of them drafts. With all held-out
+prompts
+(the default), served accept length and metric are held against those that the map says. A second part measures what the
+controller costs a Hugging Face model.
 
     python -m benchmarks.serving [--json] [--map runs/demo/map.json] [--skip summarization=6 ...] [--prompts 24]
 """
@@ -28,11 +30,12 @@ from benchmarks.controller import measure
 from benchmarks.jobs import TARGET, say
 from benchmarks.machine import describe_machine, peak_memory_bytes
 from skipmap.calibration.domains import preset
+from skipmap.calibration.items import Item
 from skipmap.calibration.templates import get_template, render_prompt
 from skipmap.drafts.base import Resources
 from skipmap.errors import InvalidInput, SkipmapError
-from skipmap.maps.schema import MapDocument, read_map
-from skipmap.profiling.check import check_job
+from skipmap.maps.schema import DomainEntry, MapDocument, read_map
+from skipmap.profiling.check import CheckedSpec, check_job
 from skipmap.profiling.intervals import RESAMPLES, SEED, interval
 from skipmap.serving.node.drafts import PLAIN, Drafts
 from skipmap.serving.node.node import Node
@@ -66,7 +69,7 @@ def main() -> int:
     )
     parser.add_argument("--map", type=Path, default=Path("runs/demo/map.json"), help="map of the demo model")
     parser.add_argument("--skip", action="append", default=[], help="DOMAIN=BLOCKS instead of the map's")
-    parser.add_argument("--prompts", type=int, default=24, help="held-out prompts of each domain")
+    parser.add_argument("--prompts", type=int, help="held-out prompts of each domain (default: all)")
     parser.add_argument("--rounds", type=int, default=150, help="of the controller's part")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -91,8 +94,14 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         client = at_the_end.enter_context(httpx2.Client(timeout=REQUEST_SECONDS, trust_env=False))
         for domain, entry in document.domains.items():
             say(f"{domain}: skips {entry.skip_set}")
-            rows = _race(client, loaded, domain, drafting, plain, arguments.prompts)
-            cases[domain] = {"skip": list(entry.skip)} | _compare(rows)
+            checked = _checked(domain)
+            items = checked.data.held_out[: arguments.prompts]
+            rows = _race(client, loaded, domain, drafting, plain, checked, items)
+            cases[domain] = {
+                "skip": list(entry.skip),
+                "as_calibrated": _as_calibrated(rows, items, checked, entry),
+                **_compare(rows),
+            }
     say("controller")
     model = load_model(resolve_target(TARGET))
     layers = int(model.config.num_hidden_layers)
@@ -101,7 +110,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     ratios = [case["ratios"]["sparse to dense"]["median"] for case in cases.values() if "ratios" in case]
     return {
         "ratio": statistics.median(ratios) if ratios else None,
-        "equal": all(case["dense_equals_plain"] for case in cases.values()),
+        "equal": all(
+            case["dense_equals_plain"] and case["as_calibrated"] is not False for case in cases.values()
+        ),
         "draft": document.draft.method,
         "cases": cases,
         "controller": controller,
@@ -117,7 +128,7 @@ def _with_skips(document: MapDocument, given: Sequence[str]) -> MapDocument:
         if domain not in domains:
             raise InvalidInput("--skip", f"the map has no domain {domain!r}; it has {', '.join(domains)}")
         skip = SkipSet.parse(blocks, "--skip").validate(document.target.num_layers, "--skip")
-        domains[domain] = domains[domain].model_copy(update={"skip": skip.blocks})
+        domains[domain] = domains[domain].model_copy(update={"skip": skip.blocks, "held_out": None})
     return document.model_copy(update={"domains": domains})
 
 
@@ -148,24 +159,30 @@ def _resources(loaded: LoadedTarget) -> Resources:
     return Resources(loaded.encode, loaded.model.num_layers)
 
 
+def _checked(domain: str) -> CheckedSpec:
+    spec = {
+        "target": {"id": TARGET},
+        "draft": {"method": "prompt_lookup"},
+        "domain": {"name": domain},
+        "calibration": {"source": f"sample:{domain}"},
+    }
+    return check_job(JobSpec.parse(spec))
+
+
 def _race(
-    client: httpx2.Client, loaded: LoadedTarget, domain: str, drafting: str, plain: str, most: int
+    client: httpx2.Client,
+    loaded: LoadedTarget,
+    domain: str,
+    drafting: str,
+    plain: str,
+    checked: CheckedSpec,
+    items: Sequence[Item],
 ) -> list[dict[str, Served]]:
-    """Each held-out prompt answered in every way."""
-    spec = JobSpec.parse(
-        {
-            "target": {"id": TARGET},
-            "draft": {"method": "prompt_lookup"},
-            "domain": {"name": domain},
-            "calibration": {"source": f"sample:{domain}"},
-        }
-    )
-    checked = check_job(spec)
+    """Each prompt answered in every way."""
     template = get_template(checked.spec.domain.template or preset(domain).template)
     bounds = checked.spec.decoding
     ways = {"plain": (plain, NOWHERE), "dense": (drafting, NOWHERE), "sparse": (drafting, domain)}
     rows: list[dict[str, Served]] = []
-    items = checked.data.held_out[:most]
     for turn, item in enumerate((items[0], *items)):
         prompt = render_prompt(template, item, (), checked.data.shots, loaded.tokenizer)
         body = {
@@ -195,6 +212,29 @@ def _ask(client: httpx2.Client, url: str, body: Mapping[str, Any]) -> Served:
     return Served(document["usage"]["completion_tokens"], seconds, text, document["skipmap"])
 
 
+def _as_calibrated(
+    rows: Sequence[Mapping[str, Served]], items: Sequence[Item], checked: CheckedSpec, entry: DomainEntry
+) -> bool | None:
+    """Whether served accept length and metric are the map's held-out ones, to the last digit; None if it cannot tell.
+
+    It can where all held-out prompts were served with the set that the map was checked with.
+    """
+    held_out = entry.held_out
+    if held_out is None or held_out.n != len(rows):
+        return None
+    for way, accept, metric in (
+        ("dense", held_out.accept_length.dense, held_out.metric.dense),
+        ("sparse", held_out.accept_length.sparse, held_out.metric.sparse),
+    ):
+        stats = [
+            checked.metric.stats(row[way].text.strip(), item) for row, item in zip(rows, items, strict=True)
+        ]
+        served = checked.metric.corpus(np.array(stats).sum(axis=0), len(stats))
+        if (_accept_length(row[way] for row in rows), served) != (accept, metric):
+            return False
+    return True
+
+
 def _compare(rows: Sequence[Mapping[str, Served]]) -> dict[str, Any]:
     """Tokens per second of each way, and their ratios with intervals (paired bootstrap over prompts)."""
     picks = np.random.default_rng(SEED).integers(0, len(rows), (RESAMPLES, len(rows)))
@@ -222,7 +262,7 @@ def _accept_length(served: Iterator[Served]) -> float | None:
     steps = emitted = 0.0
     for one in served:
         steps += one.facts["verification_steps"]
-        emitted += one.facts["verification_steps"] * (one.facts["accept_length"] or 0.0)
+        emitted += round(one.facts["verification_steps"] * (one.facts["accept_length"] or 0.0))
     return emitted / steps if steps else None
 
 
@@ -235,6 +275,7 @@ def _table(found: Mapping[str, Any]) -> str:
     lines = [f"draft {found['draft']}; dense text equals plain text: {found['equal']}"]
     for domain, case in found["cases"].items():
         lines.append(f"{domain}, skipping {case['skip'] or 'nothing'}, {case['prompts']} held-out prompts")
+        lines.append(f"  as calibrated: {case['as_calibrated']}")
         for way in WAYS:
             lines.append(
                 f"  {way:7} {case['tokens_per_second'][way]:7.2f} tokens/s  accept length "
