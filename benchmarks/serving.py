@@ -2,9 +2,8 @@
 
 Held-out prompts of the shipped samples go over HTTP, one after the other and each to all three in turn, so that a slow
 spell of the machine hits all alike. Both nodes use the same loaded target; one of them drafts. With all held-out
-prompts
-(the default), served accept length and metric are held against those that the map says. A second part measures what the
-controller costs a Hugging Face model.
+prompts (the default), served accept length and metric are held against those that the map says. A second part measures
+what the controller costs a Hugging Face model.
 
     python -m benchmarks.serving [--json] [--map runs/demo/map.json] [--skip summarization=6 ...] [--prompts 24]
 """

@@ -12,6 +12,7 @@ from skipmap.drafts.base import Resources
 from skipmap.errors import InvalidInput, NotFound
 from skipmap.maps.keys import TrustedKeys
 from skipmap.maps.router import read_router
+from skipmap.serving.embedding import TARGET as OWN_EMBEDDINGS
 from skipmap.serving.embedding import Embedder, make_embedder
 from skipmap.serving.events import MapActivated
 from skipmap.serving.map_client import MapClient
@@ -69,7 +70,7 @@ def open_node(
     counters = Counters()
     resources = Resources(loaded.encode, loaded.model.num_layers)
     drafts = Drafts(resources, draft.method, draft.params)
-    routing = _routing(loaded, router)
+    routing = make_routing(loaded, router)
     client: MapClient | None = None
     source: MapSource
     if maps.map is None:
@@ -161,15 +162,28 @@ def _nothing() -> None:
     """Where there is nothing to stop."""
 
 
-def _routing(loaded: LoadedTarget, router: str) -> Routing:
+def make_routing(loaded: LoadedTarget, router: str) -> Routing:
+    """What tells the domain of a request that names none; ``router``: auto (the map's), off, or a file.
+
+    Raises NotFound, or InvalidInput for a file that cannot be used.
+    """
     if router == "off":
         return NoRouting()
 
     def embedder(name: str) -> Embedder:
         return make_embedder(name, loaded.resolved, loaded.tokenizer)
 
+    def own_embedder(name: str) -> Embedder:
+        # What a map says must not make a node fetch and run another model.
+        if name != OWN_EMBEDDINGS:
+            raise InvalidInput(
+                "router.embedder",
+                f"is {name!r}; a node loads it only if the operator gives the router with --router FILE",
+            )
+        return embedder(name)
+
     if router == "auto":
-        return NearestCentroid(embedder)
+        return NearestCentroid(own_embedder)
     path = Path(router)
     try:
         document = read_router(path.read_bytes(), str(path))
