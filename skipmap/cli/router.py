@@ -152,6 +152,8 @@ def _read(path: Path) -> tuple[RouterDocument, str | None]:
         data = path.read_bytes()
     except FileNotFoundError:
         raise NotFound(f"--router: no file {str(path)!r}") from None
+    except OSError as error:
+        raise InvalidInput("--router", f"cannot read {path}: {error.strerror}") from None
     try:
         is_map = "schema" in json.loads(data)
     except (ValueError, TypeError, RecursionError):

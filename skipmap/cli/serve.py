@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_CHANNEL = "production"
 _STOP_SECONDS, _FORCED_SECONDS = 5.0, 0.2
+_OF_A_CHANNEL = ("--server", "--token-file", "--channel", "--poll-seconds", "--long-poll")
 _COUNTS = (("--max-batch", 1), ("--max-queue", 1), ("--max-tokens", 1))
 
 
@@ -104,7 +106,7 @@ def _model(parser: argparse.ArgumentParser) -> None:
 def _map(parser: argparse.ArgumentParser) -> None:
     options = parser.add_argument_group("which map")
     options.add_argument("--map", metavar="NAME", help="map of a service; needs --keys")
-    options.add_argument("--channel", default="production", metavar="NAME", help="(default production)")
+    options.add_argument("--channel", metavar="NAME", help=f"(default {_CHANNEL})")
     options.add_argument(
         "--server", metavar="URL", help="the service (default: SKIPMAP_SERVER, else http://127.0.0.1:8765)"
     )
@@ -152,8 +154,14 @@ def _check(arguments: argparse.Namespace) -> None:
         raise InvalidInput(
             "--keys", "is needed with --map; give the file of public keys that sign its versions"
         )
-    if arguments.map is None and arguments.bootstrap is not None:
-        raise InvalidInput("--bootstrap", "belongs to --map; give --map-file to use a file alone")
+    if arguments.map is None:
+        if arguments.bootstrap is not None:
+            raise InvalidInput("--bootstrap", "belongs to --map; give --map-file to use a file alone")
+        for option in _OF_A_CHANNEL:
+            if getattr(arguments, option[2:].replace("-", "_")) is not None:
+                raise InvalidInput(option, "belongs to --map; name the map to follow, or leave this out")
+    if not _model_name(arguments):
+        raise InvalidInput("--model-name", "is empty; give the name by which clients ask for the model")
     if arguments.draft == "":
         raise InvalidInput("--draft", "is empty; name a draft method, or none for plain decoding")
     if arguments.draft in (None, "none") and arguments.draft_param:
@@ -167,7 +175,7 @@ def _settings(arguments: argparse.Namespace) -> NodeSettings:
     from skipmap.serving.node.settings import NodeSettings
 
     return NodeSettings(
-        model=arguments.model_name or _name_of(arguments.target),
+        model=_model_name(arguments),
         max_batch=arguments.max_batch,
         max_queue=arguments.max_queue,
         max_tokens=arguments.max_tokens,
@@ -188,7 +196,7 @@ def _maps(arguments: argparse.Namespace) -> MapOptions:
         more = {"server": server.url, "token": server.token, "plain_http": arguments.insecure}
     return MapOptions(
         map=arguments.map,
-        channel=arguments.channel,
+        channel=arguments.channel or _CHANNEL,
         keys=arguments.keys,
         file=arguments.map_file,
         bootstrap=arguments.bootstrap,
@@ -200,10 +208,12 @@ def _maps(arguments: argparse.Namespace) -> MapOptions:
     )
 
 
-def _name_of(target: str) -> str:
-    """A path's last part; clients need not know the machine's folders."""
-    path = Path(target)
-    return path.resolve().name if path.exists() else target
+def _model_name(arguments: argparse.Namespace) -> str:
+    """What clients call the model: of a path its last part, since they need not know the machine's folders."""
+    if arguments.model_name is not None:
+        return str(arguments.model_name)
+    path = Path(arguments.target)
+    return path.resolve().name if path.exists() else str(arguments.target)
 
 
 def _warn_of_strangers(arguments: argparse.Namespace) -> None:

@@ -15,7 +15,9 @@ def test_a_map_makes_no_node_load_another_model(loaded, tmp_path, caplog, monkey
 
     def make(name, *_):
         asked.append(name)
-        return Letters()
+        letters = Letters()
+        letters.name = name
+        return letters
 
     monkeypatch.setattr("skipmap.serving.node.opening.make_embedder", make)
     name = "sentence-transformers:somebody/model"
