@@ -18,6 +18,7 @@ from api.routes import Answer, Routes
 from api.service import Service, current_service
 from models.dispatch import oldest_pending_seconds
 from models.errors import Unavailable
+from models.nodes import node_totals
 from models.queries import chunk_totals, job_totals
 from models.reconcilers import newest_age
 from models.settings import ServiceSettings
@@ -128,6 +129,12 @@ def _read(session: Session, settings: ServiceSettings) -> list[Metric]:
         _by_label("skipmap_workers", "Live workers by kind of device.", "device_class", workers),
         _plain("skipmap_dead_letters", "Chunks that were set aside.", chunks["failed"]),
     ]
+    nodes = GaugeMetricFamily(
+        "skipmap_nodes", "Serving nodes by condition.", labels=["map", "channel", "condition"]
+    )
+    for place, count in node_totals(session).items():
+        nodes.add_metric(place, count)
+    gauges.append(nodes)
     if age is not None:
         gauges.append(_plain("skipmap_reconciler_age_seconds", "Seconds since any reconciler swept.", age))
     return gauges

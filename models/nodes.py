@@ -15,6 +15,7 @@ from sqlalchemy import (
     String,
     Text,
     and_,
+    case,
     delete,
     func,
     not_,
@@ -180,6 +181,16 @@ def forget_nodes(session: Session, seconds: float) -> int:
     """Remove nodes that were silent for so long; returns how many."""
     until = func.clock_timestamp() - interval(seconds)
     return len(session.execute(delete(Node).where(Node.seen_at < until).returning(Node.id)).all())
+
+
+def node_totals(session: Session) -> dict[tuple[str, str, str], int]:
+    """Number of nodes by map, channel, and whether they are ``stale``, ``behind`` their channel, or ``current``."""
+    is_behind = and_(Channel.version.is_not(None), Channel.version.is_distinct_from(Node.version))
+    condition = case((_STALE, "stale"), (is_behind, "behind"), else_="current").label("condition")
+    here = and_(Channel.map_name == Node.map_name, Channel.name == Node.channel)
+    seen = select(Node.map_name, Node.channel, condition).outerjoin(Channel, here).subquery()
+    rows = session.execute(select(seen, func.count()).group_by(*seen.c))
+    return {(name, channel, found): count for name, channel, found, count in rows}
 
 
 _SILENT: ColumnElement[bool] = Node.seen_at < func.clock_timestamp() - func.make_interval(

@@ -82,8 +82,12 @@ class SkipController:
                 raise InvalidInput("controller", "is closed; attach a new one to the model")
             self._open += 1
         token = self._chosen.set(skip if skip else None)
+        failure: BaseException | None = None
         try:
             yield skip
+        except BaseException as error:
+            failure = error
+            raise
         finally:
             with self._lock:
                 self._open -= 1
@@ -95,7 +99,7 @@ class SkipController:
                     "was left in another context than it was entered in, so what ran between was dense: a generator "
                     "or a callback carried it over. Open it inside the code that calls the model, or hand over "
                     "controller.wrap(...)",
-                ) from None
+                ) from failure
 
     def wrap(self, fn: Callable[P, R], choice: Choice) -> Callable[P, R]:
         """``fn`` under ``use(choice)``, whichever thread calls it; for ``Thread``, executors and callbacks.

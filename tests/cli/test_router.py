@@ -170,3 +170,5 @@ def test_files_that_hold_no_router(skipmap, options, tmp_path):
         ran = skipmap("router", "evaluate", "--router", name, *options)
         assert (ran.code, name in ran.err) == (2, True)
     assert skipmap("router", "evaluate", "--router", "gone.json", *options).code == 3
+    ran = skipmap("router", "evaluate", "--router", tmp_path, *options)
+    assert (ran.code, "--router: cannot read" in ran.err) == (2, True)

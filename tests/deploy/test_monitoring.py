@@ -18,6 +18,7 @@ METRICS = {
     "skipmap_workers": {"device_class"},
     "skipmap_reconciler_age_seconds": set(),
     "skipmap_dead_letters": set(),
+    "skipmap_nodes": {"map", "channel", "condition"},
     "skipmap_http_requests_total": {"method", "route", "status"},
     "skipmap_http_request_seconds_bucket": {"method", "route", "le"},
 }

@@ -8,10 +8,13 @@ from sqlalchemy import text
 from models.base import new_id
 from models.errors import Conflict
 from models.maps import NewVersion, add_version
-from models.nodes import find_node, forget_nodes, list_nodes, store_report
+from models.moves import Order, move
+from models.nodes import find_node, forget_nodes, list_nodes, node_totals, store_report
 from models.retention import forget_old
 from skipmap.errors import NotFound
+from skipmap.maps.keys import new_key_file
 from skipmap.serving.report import DomainCounters, NodeReport
+from tests.models.test_maps import publish
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -156,3 +159,22 @@ def test_there_is_a_most_of_nodes(database):
     # Those that are known still report.
     database.transaction(store_report, report(node="a", version=7), "ada", 2)
     assert database.read(find_node, "a").node.version == 7
+
+
+def test_nodes_are_counted_by_condition(database, tmp_path):
+    for _ in range(2):
+        publish(database)
+    order = Order("main", "production", 2, "why", "me", new_id(), fits=lambda sequence: sequence is None)
+    database.transaction(move, new_key_file(tmp_path / "key.pem"), 86400.0, order)
+    keep(
+        database,
+        *(report(name, version=version) for name, version in (("a", 2), ("b", 2), ("c", 1), ("d", None))),
+        report("e", version=2, state="STALE"),
+        report("f", map="another"),
+    )
+    assert database.read(node_totals) == {
+        ("main", "production", "current"): 2,
+        ("main", "production", "behind"): 2,
+        ("main", "production", "stale"): 1,
+        ("another", "production", "current"): 1,
+    }
