@@ -99,6 +99,7 @@ def node_view(seen: NodeSeen) -> NodeView:
         poll_seconds=node.poll_seconds,
         target_fingerprint=node.target_fingerprint,
         software=node.software,
+        key_ids=node.key_ids,
         reported_by=node.reported_by,
         stale=seen.is_stale,
         channel_version=seen.channel_version,

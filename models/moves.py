@@ -22,6 +22,10 @@ SETTLE_SECONDS = 5.0
 """Other keys leave a younger envelope alone, so that processes that differ in keys do not outdo each other."""
 
 
+DROPPED_SECONDS = 60.0
+"""The signature of a key that signs no more stays on an envelope for so long: other processes may still have the key."""
+
+
 @dataclass(frozen=True)
 class Order:
     """What a move is to do. ``fits``: whether it may follow this sequence, None where there is no channel yet."""
@@ -66,11 +70,14 @@ def move(
 
 
 def is_due(mark: Mark, keys: SigningKeys, validity_seconds: float) -> bool:
-    """Whether an envelope should be sealed anew: half of its time is over, or one of the keys has not signed it."""
+    """Whether an envelope should be sealed anew: half of its time is over, or other keys have signed it than do now."""
     if mark.expires_at - mark.now < timedelta(seconds=validity_seconds) / 2:
         return True
-    unsigned = not set(keys.key_ids) <= set(mark.key_ids)
-    return unsigned and mark.now - mark.issued_at > timedelta(seconds=SETTLE_SECONDS)
+    age = mark.now - mark.issued_at
+    own, signed = set(keys.key_ids), set(mark.key_ids)
+    if not own <= signed:
+        return age > timedelta(seconds=SETTLE_SECONDS)
+    return own != signed and age > timedelta(seconds=DROPPED_SECONDS)
 
 
 def seal_again(session: Session, keys: SigningKeys, validity_seconds: float, mark: Mark) -> bool:

@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from models.base import Base, Created, Id, clean, interval, one_of
@@ -61,6 +61,8 @@ class Node(Base):
     poll_seconds: Mapped[float]
     target_fingerprint: Mapped[str | None]
     software: Mapped[str]
+    key_ids: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    """Of the keys that it trusts."""
     domains: Mapped[dict[str, Any]]
     reported_by: Mapped[Id]
     """Id of the user whose token it reported with."""
@@ -110,6 +112,7 @@ def store_report(session: Session, report: NodeReport, reported_by: str, most_no
         "poll_seconds": report.poll_seconds,
         "target_fingerprint": report.target_fingerprint,
         "software": report.software,
+        "key_ids": list(report.key_ids),
         "domains": {name: counters.model_dump() for name, counters in report.domains.items()},
         "reported_by": reported_by,
         "seen_at": func.clock_timestamp(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from benchmarks.service.wire import Line, Reply, allow_files, load, request_byte
 from skipmap.client.paths import node_path
 from skipmap.serving.acceptance import ActiveMap, Expectation, Floor, accept
 from skipmap.serving.report import DomainCounters, NodeReport
-from skipmap.serving.schedule import PollInterval, Schedule
+from skipmap.serving.schedule import PollInterval, Schedule, offset_of
 
 NODES = 10_000
 INTERVAL = PollInterval(20.0, 40.0)
@@ -108,7 +110,7 @@ def _memory(memory: Memory, before: float, begin: float) -> dict[str, Any]:
 
 
 def _fleet(port: int, secret: str, trusted: str) -> Iterator[Any]:
-    """When the minute begins, then what was seen in it. Before it every node polls once, at its own offset."""
+    """When the minute begins, then what was seen in it. Before it every node has polled."""
     allow_files(_FILES)
     expected = Expectation.of(MAP, CHANNEL, trusted, "any", None)
     begin = time.monotonic() + INTERVAL.high
@@ -153,8 +155,10 @@ class _Node:
     def run(self) -> None:
         """Poll until the minute is over."""
         end = self._shared.begin + SECONDS
-        # As if it had just started and polled, like all the others.
-        pause = self._schedule.after_success(changed=True, asked_to_wait=None, seconds=0.0)
+        # A fleet that has run for long: longer pauses are more likely to be at hand, and a part of them is over.
+        pause = offset_of(self._name) * math.sqrt(random.uniform(INTERVAL.low**2, INTERVAL.high**2))
+        # Past the first pause, which spreads nodes that start together.
+        self._schedule.after_success(changed=True, asked_to_wait=None, seconds=0.0)
         while time.monotonic() + pause < end:
             gevent.sleep(pause)
             pause = self._turn()

@@ -61,6 +61,8 @@ class ApiServer:
         return [child.pid for child in psutil.Process(self.pid).children()]
 
     def _answers(self) -> bool:
+        if self._process.poll() is not None:
+            raise RuntimeError("gunicorn has ended; its log tells why")
         try:
             return Caller(self.port, "").call("GET", "/healthz")[0] == 200
         except OSError:

@@ -124,6 +124,7 @@ def upgrade() -> None:
         sa.Column("poll_seconds", sa.Double(), nullable=False),
         sa.Column("target_fingerprint", sa.Text(), nullable=True),
         sa.Column("software", sa.Text(), nullable=False),
+        sa.Column("key_ids", postgresql.ARRAY(sa.Text()), nullable=False),
         sa.Column("domains", postgresql.JSONB(), nullable=False),
         _id("reported_by", nullable=False),
         _now("first_seen_at"),

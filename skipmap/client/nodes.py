@@ -31,9 +31,9 @@ class NodeDomain(DomainCounters):
 class NodeView(Answer):
     """A serving process as it last reported itself.
 
-    ``reported_by``: id of the user with whose token it reported. ``stale``: it has missed several reports, or its state
-    is not FRESH. ``channel_version``: where its channel points to now; ``is_behind``: it runs another version.
-    ``domains``: what it has served with the version that it runs.
+    ``key_ids``: of the keys that it trusts. ``reported_by``: id of the user with whose token it reported. ``stale``: it
+    has missed several reports, or its state is not FRESH. ``channel_version``: where its channel points to now;
+    ``is_behind``: it runs another version. ``domains``: what it has served with the version that it runs.
     """
 
     node: str
@@ -49,6 +49,7 @@ class NodeView(Answer):
     poll_seconds: float
     target_fingerprint: str | None
     software: str
+    key_ids: list[str]
     reported_by: str
     stale: bool
     channel_version: int | None

@@ -13,6 +13,7 @@ from skipmap.maps.envelope import BadSignature, open_envelope
 from skipmap.maps.keys import TrustedKeys
 from skipmap.maps.router import NAME_PATTERN
 from skipmap.maps.schema import MapDocument
+from skipmap.serving.trust import KeyRing
 
 ANY_TARGET = "any"
 """Given as fingerprint: maps of every model are taken."""
@@ -37,7 +38,7 @@ class Expectation:
 
     map: str
     channel: str
-    trusted: TrustedKeys
+    ring: KeyRing
     fingerprint: str
     num_layers: int | None
 
@@ -64,7 +65,7 @@ class Expectation:
                 "num_layers",
                 f"is not given; give the target's own, or fingerprint={ANY_TARGET!r} to take any",
             )
-        return cls(map_name, channel, _trusted(trusted_keys), fingerprint, num_layers)
+        return cls(map_name, channel, KeyRing.of(trusted_keys), fingerprint, num_layers)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Refusal:
 def accept(data: bytes, expected: Expectation, floor: Floor, now: float | None) -> ActiveMap | Refusal:
     """Check an envelope. ``now``: seconds since 1970; None leaves the expiry to the caller."""
     try:
-        payload = read_payload(open_envelope(data, expected.trusted))
+        payload = read_payload(open_envelope(data, expected.ring.keys))
     except BadSignature as error:
         return Refusal("signature", str(error))
     except InvalidInput as error:
@@ -164,18 +165,3 @@ def _check_target(document: MapDocument, expected: Expectation) -> Refusal | Non
             f"it is of a model with {target.num_layers} blocks, but this node runs one with {expected.num_layers}",
         )
     return None
-
-
-def _trusted(given: TrustedKeys | Path | str | None) -> TrustedKeys:
-    if given is None:
-        raise InvalidInput(
-            "trusted_keys",
-            "are not given, and unsigned maps are never used; give the file of public keys that lies beside the "
-            "service's signing key (`skipmap keys new` writes it as <file>.pub)",
-        )
-    if isinstance(given, str) and "-----BEGIN" in given:
-        given = TrustedKeys.of(given)
-    keys = given if isinstance(given, TrustedKeys) else TrustedKeys.read(Path(given).expanduser())
-    if not keys.key_ids:
-        raise InvalidInput("trusted_keys", "hold no key; give one public key at least")
-    return keys

@@ -31,6 +31,10 @@ class MapActivated(MapEvent):
     source: Source
     previous: int | None
 
+    def __str__(self) -> str:
+        before = "" if self.previous is None else f", before it version {self.previous}"
+        return f"the map is version {self.version} now (sequence {self.sequence}, from the {self.source}{before})"
+
 
 @dataclass(frozen=True)
 class MapRefused(MapEvent):
@@ -40,6 +44,9 @@ class MapRefused(MapEvent):
     reason: str
     source: Source
 
+    def __str__(self) -> str:
+        return f"a map from the {self.source} was refused ({self.kind}): {self.reason}"
+
 
 @dataclass(frozen=True)
 class FetchFailed(MapEvent):
@@ -47,12 +54,18 @@ class FetchFailed(MapEvent):
 
     reason: str
 
+    def __str__(self) -> str:
+        return f"no map could be fetched: {self.reason}"
+
 
 @dataclass(frozen=True)
 class DiskProblem(MapEvent):
     """The disk copy could not be read or written; the map itself is not touched by it."""
 
     reason: str
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,9 @@ class StateChanged(MapEvent):
     new: NodeState
     reason: str
 
+    def __str__(self) -> str:
+        return f"state {self.old} -> {self.new}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class ForkDetected(MapEvent):
@@ -70,6 +86,9 @@ class ForkDetected(MapEvent):
 
     parent_pid: int
     pid: int
+
+    def __str__(self) -> str:
+        return f"process {self.pid} is a fork of {self.parent_pid}; polling begins again in it"
 
 
 class Announcer:

@@ -26,7 +26,7 @@ from skipmap.serving.forks import gate, watch
 from skipmap.serving.holding import Holding
 from skipmap.serving.naming import NodeName
 from skipmap.serving.polling import Poller, channel_path
-from skipmap.serving.report import DomainCounters, NodeReport
+from skipmap.serving.report import MAX_KEY_IDS, DomainCounters, NodeReport
 from skipmap.serving.reporter import Reporter
 from skipmap.serving.schedule import DEFAULT_POLL_SECONDS, PollInterval, Schedule, deadline_of, long_poll_of
 from skipmap.serving.standing import Clock, OnExpired
@@ -64,7 +64,8 @@ class MapClient:
         map: name of the map.
         channel: the channel to follow.
         token: bearer token that may read maps and report nodes.
-        trusted_keys: public keys, a file of them, or their PEM text. Every map must be signed by one.
+        trusted_keys: public keys, a file of them, or their PEM text. Every map must be signed by one. A file is read
+            again when it changes.
         fingerprint: of the target that this node runs; ``"any"`` takes maps of every model.
         num_layers: of that target; may be left out with ``"any"`` only.
         cache_dir: folder for the disk copy, which a restart begins with when the service is away.
@@ -270,6 +271,7 @@ class MapClient:
             poll_seconds=self._longest_silence,
             target_fingerprint=None if expected.fingerprint == ANY_TARGET else expected.fingerprint,
             software=f"skipmap/{__version__}",
+            key_ids=expected.ring.keys.key_ids[:MAX_KEY_IDS],
         )
 
     def _with_counters(self, report: NodeReport) -> NodeReport:

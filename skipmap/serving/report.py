@@ -13,8 +13,10 @@ its time; NONE: there is no map, everything runs dense."""
 NODE_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$"
 MAX_NODE_ID = 128
 MAX_REASON = 1000
+MAX_KEY_IDS = 16
 
 NodeId = Annotated[str, Field(min_length=1, max_length=MAX_NODE_ID, pattern=NODE_ID_PATTERN)]
+KeyId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[0-9a-f]+$")]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 _DomainName = Annotated[str, Field(min_length=1, max_length=128)]
 
@@ -44,8 +46,9 @@ class DomainCounters(_Report):
 class NodeReport(_Report):
     """The state of one node. ``since``: when this state began; ``fetched_at``: when the service last confirmed the map.
 
-    ``version``, ``sequence`` and ``digest`` are those of the map that the node acts on, None without one.
-    ``poll_seconds``: the longest time to the next report; a node that is silent for much longer is gone.
+    ``version``, ``sequence`` and ``digest`` are those of the map that the node acts on, None without one. ``key_ids``: of
+    the keys that it trusts. ``poll_seconds``: the longest time to the next report; a node that is silent for much longer
+    is gone.
     """
 
     node: NodeId
@@ -61,4 +64,5 @@ class NodeReport(_Report):
     poll_seconds: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
     target_fingerprint: Annotated[str, Field(max_length=128)] | None
     software: Annotated[str, Field(max_length=128)]
+    key_ids: Annotated[tuple[KeyId, ...], Field(max_length=MAX_KEY_IDS)] = ()
     domains: Annotated[dict[_DomainName, DomainCounters], Field(max_length=256)] = Field(default_factory=dict)

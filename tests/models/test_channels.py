@@ -11,7 +11,7 @@ from models.base import new_id
 from models.channels import find_envelope, find_mark, find_marks, list_channels, list_moves
 from models.errors import Stale
 from models.maps import version_content
-from models.moves import SETTLE_SECONDS, Order, is_due, move, seal_again
+from models.moves import DROPPED_SECONDS, SETTLE_SECONDS, Order, is_due, move, seal_again
 from skipmap.errors import NotFound
 from skipmap.maps.channel import read_payload
 from skipmap.maps.envelope import open_envelope
@@ -151,6 +151,10 @@ def test_when_sealing_anew_is_due(database, go, keys, tmp_path):
     assert is_due(replace(mark, now=settled + second), both, DAY_SECONDS)
     # A process that still has the old key alone leaves an envelope of both alone.
     assert not is_due(replace(mark, now=settled + second, key_ids=both.key_ids), keys, DAY_SECONDS)
+    # A key that signs no more: its signature goes as well, after a while in which other processes hear of it.
+    dropped = mark.issued_at + timedelta(seconds=DROPPED_SECONDS)
+    assert not is_due(replace(mark, now=dropped - second, key_ids=both.key_ids), keys, DAY_SECONDS)
+    assert is_due(replace(mark, now=dropped + second, key_ids=both.key_ids), keys, DAY_SECONDS)
 
 
 def test_validity_is_told_by_the_database(database, go):

@@ -12,13 +12,14 @@ from skipmap.errors import InvalidInput, NotFound
 from skipmap.maps.envelope import PAYLOAD_TYPE, pae
 from skipmap.maps.keys import SigningKeys
 from skipmap.serving.acceptance import ActiveMap, Expectation, Floor, Refusal, accept
+from skipmap.serving.trust import KeyRing
 from tests.serving.channel_server import CHANNEL, FINGERPRINT, MAP, NUM_LAYERS, envelope, map_json, new_keys
 
 KEYS = new_keys()
 ISSUED = datetime(2026, 1, 2, tzinfo=UTC)
 NOW = ISSUED.timestamp() + 60
 NO_FLOOR = Floor()
-EXPECTED = Expectation(MAP, CHANNEL, KEYS.trusted(), FINGERPRINT, NUM_LAYERS)
+EXPECTED = Expectation(MAP, CHANNEL, KeyRing(KEYS.trusted()), FINGERPRINT, NUM_LAYERS)
 
 
 def _accept(data, expected=EXPECTED, floor=NO_FLOOR, now=NOW):
@@ -114,7 +115,7 @@ def test_while_keys_rotate_either_one_is_enough():
     both = SigningKeys((*KEYS.keys, *new.keys))
     data = envelope(both, map_json(), issued_at=ISSUED)
     for keys in (KEYS, new, both):
-        expected = Expectation(MAP, CHANNEL, keys.trusted(), FINGERPRINT, NUM_LAYERS)
+        expected = Expectation(MAP, CHANNEL, KeyRing(keys.trusted()), FINGERPRINT, NUM_LAYERS)
         assert isinstance(_accept(data, expected), ActiveMap)
 
 
@@ -165,4 +166,4 @@ def test_trusted_keys_come_as_keys_file_or_text(tmp_path):
     file.write_text(KEYS.public_pem())
     for keys in (KEYS.trusted(), file, str(file), KEYS.public_pem()):
         expected = Expectation.of(MAP, CHANNEL, keys, FINGERPRINT, NUM_LAYERS)
-        assert expected.trusted.key_ids == KEYS.key_ids
+        assert expected.ring.keys.key_ids == KEYS.key_ids

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from contextvars import copy_context
 
 import pytest
 import torch
@@ -179,6 +180,19 @@ def test_use_carried_over_to_another_context(controller):
             await anext(stream, None)
 
     asyncio.run(main())
+
+
+def test_failure_in_a_carried_over_use_is_not_lost(controller):
+    def carried():
+        with controller.use("qa"):
+            yield
+            raise KeyError("mine")
+
+    pieces = carried()
+    copy_context().run(next, pieces)
+    with pytest.raises(InvalidInput, match="was left in another context") as error:
+        next(pieces)
+    assert isinstance(error.value.__cause__, KeyError)
 
 
 def test_use_decorates(model, controller):
