@@ -67,15 +67,20 @@ class ChannelHub:
         channel is asked again at the end, which raises as a fetch does: nobody is told that nothing is new by who does
         not know.
         """
-        until = time.monotonic() + seconds
+        began = time.monotonic()
+        until = began + seconds
         place = (seen.mark.map_name, seen.mark.channel)
         with self._topic(place) as topic:
             while topic is not None and not self.stopping():
                 # Taken before the look, so that news in between is not slept through.
                 news = topic.news
                 newest = topic.newest
-                # What the poller has seen may be older than what the request has read itself.
-                if newest is not None and newest.mark.revision > seen.mark.revision:
+                # What the poller has seen may be older than what the request has read itself. A look that began later
+                # counts whatever it shows: a database that was restored goes back.
+                is_later = newest is not None and (
+                    newest.mark.revision > seen.mark.revision or topic.looked_at > began
+                )
+                if newest is not None and is_later and newest.etag != seen.etag:
                     return newest
                 if not news.wait(max(0.0, until - time.monotonic())):
                     looked_before = time.monotonic() - topic.looked_at
@@ -126,9 +131,12 @@ class ChannelHub:
             for topic in topics.values():
                 topic.wake()
             return
+        asked_at = time.monotonic()
         for mark in self._envelopes.marks(list(topics)):
             topic = topics[mark.map_name, mark.channel]
-            topic.looked_at = time.monotonic()
-            if topic.newest is None or mark.revision > topic.newest.mark.revision:
+            newest = topic.newest
+            if newest is None or (mark.revision, mark.digest) != (newest.mark.revision, newest.mark.digest):
                 topic.newest = self._envelopes.snapshot(mark)
+            topic.looked_at = asked_at
+            if topic.newest is not newest:
                 topic.wake()

@@ -174,6 +174,10 @@ def _wait_seconds() -> int | None:
 def _condition() -> Callable[[int | None], bool]:
     """Which sequence a move may follow, as the request's conditions say."""
     match, none_match = request.if_match, request.if_none_match
+    if match.star_tag:
+        raise InvalidInput(
+            "If-Match", '* says nothing of where the channel is; give "seq-N", see GET .../channels'
+        )
     if match:
         return lambda sequence: sequence is not None and match.contains(f"seq-{sequence}")
     if not none_match:

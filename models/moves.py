@@ -23,7 +23,7 @@ SETTLE_SECONDS = 5.0
 
 
 DROPPED_SECONDS = 60.0
-"""The signature of a key that signs no more stays on an envelope for so long: other processes may still have the key."""
+"""The signature of a key that signs no more stays on an envelope for so long: others may still have the key."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ LONGEST_WAIT_SECONDS = 55
 
 MOST_JOBS = 64
 Reason = Annotated[str, Field(min_length=1, max_length=MAX_REASON_CHARACTERS, pattern=r"\S")]
-_VersionNumber = Annotated[int, Field(ge=1, lt=2**31)]
-_Block = Annotated[int, Field(ge=0, lt=2**15)]
+_VersionNumber = Annotated[int, Field(strict=True, ge=1, lt=2**31)]
+_Block = Annotated[int, Field(strict=True, ge=0, lt=2**15)]
 
 
 class JobPoint(Request):

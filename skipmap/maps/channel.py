@@ -45,8 +45,8 @@ class ChannelPayload(Section):
 
     map: Name
     channel: Name
-    sequence: int = Field(ge=1)
-    version: int = Field(ge=1)
+    sequence: int = Field(ge=1, lt=2**63)
+    version: int = Field(ge=1, lt=2**31)
     digest: str = Field(pattern=r"^[0-9a-f]{64}$")
     issued_at: Moment
     expires_at: Moment

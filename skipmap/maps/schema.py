@@ -143,7 +143,7 @@ class MapDocument(Section):
 
     schema_id: Literal["skipmap.map/1"] = Field(alias="schema")
     name: Name
-    version: Annotated[int, Field(ge=1)] | None
+    version: Annotated[int, Field(ge=1, lt=2**31)] | None
     created_at: MomentText
     target: MapTarget
     draft: MapDraft

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from skipmap.errors import InvalidInput
-from skipmap.maps.channel import ChannelPayload, read_payload
+from skipmap.maps.channel import ChannelPayload, channel_etag, read_payload
 from skipmap.maps.envelope import BadSignature, open_envelope
 from skipmap.maps.keys import TrustedKeys
 from skipmap.maps.router import NAME_PATTERN
@@ -23,13 +23,17 @@ _LONGEST_FINGERPRINT = 128
 
 @dataclass(frozen=True)
 class ActiveMap:
-    """A map that has passed all checks. ``digest``: of the stored bytes of the version."""
+    """A map that has passed all checks. ``digest``: of the stored bytes of the version.
+
+    ``etag``: what the service calls this answer. It follows from what was signed: a header could say anything.
+    """
 
     document: MapDocument
     version: int
     sequence: int
     digest: str
     expires_at: datetime
+    etag: str
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,17 @@ def accept(data: bytes, expected: Expectation, floor: Floor, now: float | None) 
         document.skip_for(domain)
     refusal = _check_target(document, expected)
     return refusal or ActiveMap(
-        document, payload.version, payload.sequence, payload.digest, payload.expires_at
+        document, payload.version, payload.sequence, payload.digest, payload.expires_at, _etag(payload)
     )
+
+
+def is_signed(data: bytes, expected: Expectation) -> bool:
+    """Whether a key that is trusted now has signed an envelope."""
+    try:
+        open_envelope(data, expected.ring.keys)
+    except (BadSignature, InvalidInput):
+        return False
+    return True
 
 
 def time_text(moment: datetime | float) -> str:
@@ -116,6 +129,10 @@ def time_text(moment: datetime | float) -> str:
     if not isinstance(moment, datetime):
         moment = datetime.fromtimestamp(moment, UTC)
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _etag(payload: ChannelPayload) -> str:
+    return channel_etag(payload.channel, payload.sequence, payload.expires_at, payload.digest)
 
 
 def _check_channel(payload: ChannelPayload, expected: Expectation) -> Refusal | None:

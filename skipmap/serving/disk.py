@@ -7,6 +7,8 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,8 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skipmap.canonical import digest
 
+try:
+    import fcntl
+except ImportError:
+    # Windows has other locks.
+    fcntl = None  # type: ignore[assignment]
+
 SCHEMA: Literal["skipmap.node-copy/1"] = "skipmap.node-copy/1"
 _MAX_BYTES = 64 * 2**20
+_LOCK_SECONDS = 2.0
 _YEAR_10000 = 253_402_300_800
 
 
@@ -32,7 +41,6 @@ class DiskCopy:
     """
 
     envelope: bytes
-    etag: str | None
     fetched_at: float
     highest_sequence: int
 
@@ -42,7 +50,6 @@ class _File(BaseModel):
 
     schema_: Literal["skipmap.node-copy/1"] = Field(SCHEMA, alias="schema")
     envelope: str
-    etag: str | None
     fetched_at: float = Field(ge=0, lt=_YEAR_10000)
     highest_sequence: int = Field(ge=0)
     check: str
@@ -75,33 +82,56 @@ class DiskStore:
             raise DiskFault(f"the disk copy {self.path} is damaged; it is not used") from None
         if found.check != found.expected_check():
             raise DiskFault(f"the disk copy {self.path} is damaged (its check sum differs); it is not used")
-        return DiskCopy(envelope, found.etag, found.fetched_at, found.highest_sequence)
+        return DiskCopy(envelope, found.fetched_at, found.highest_sequence)
 
-    def write(self, copy: DiskCopy) -> None:
+    def write(self, copy: DiskCopy, *, may_go_back: bool = False) -> None:
         """Replace the copy, unless another process has put a later one there.
+
+        ``may_go_back``: replace a later one, too, whose signature is not trusted.
 
         Raises DiskFault when the disk refuses; the copy that was there is then still whole.
         """
-        with contextlib.suppress(DiskFault):
-            there = self.read()
-            if there is not None and there.highest_sequence > copy.highest_sequence:
-                return
-        fields = {
-            "schema": SCHEMA,
-            "envelope": base64.b64encode(copy.envelope).decode(),
-            "etag": copy.etag,
-            "fetched_at": copy.fetched_at,
-            "highest_sequence": copy.highest_sequence,
-        }
-        data = _File.model_validate({**fields, "check": digest(fields)}).model_dump_json(by_alias=True)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self.path, data.encode())
+            with _only_one(self.path.parent):
+                self._write(copy, may_go_back)
         except OSError as error:
             raise DiskFault(
                 f"the disk copy {self.path} cannot be written: {error.strerror or error}; without it a restart "
                 "while the service is away begins dense"
             ) from error
+
+    def _write(self, copy: DiskCopy, may_go_back: bool) -> None:
+        with contextlib.suppress(DiskFault):
+            there = self.read()
+            if there is not None and there.highest_sequence > copy.highest_sequence and not may_go_back:
+                return
+        fields = {
+            "schema": SCHEMA,
+            "envelope": base64.b64encode(copy.envelope).decode(),
+            "fetched_at": copy.fetched_at,
+            "highest_sequence": copy.highest_sequence,
+        }
+        data = _File.model_validate({**fields, "check": digest(fields)}).model_dump_json(by_alias=True)
+        replace_file(self.path, data.encode())
+
+
+@contextlib.contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Between a look at what is there and its replacement no other process writes; where files can be locked."""
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        # A process that was frozen with the lock must not hold up the others for ever.
+        end = time.monotonic() + _LOCK_SECONDS
+        while fcntl is not None and time.monotonic() < end:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from skipmap.maps.envelope import MAX_ENVELOPE_BYTES
-from skipmap.serving.acceptance import ActiveMap, Expectation, Floor, Refusal, accept
+from skipmap.serving.acceptance import ActiveMap, Expectation, Floor, Refusal, accept, is_signed
 from skipmap.serving.disk import DiskCopy, DiskFault, DiskStore
 from skipmap.serving.events import (
     DiskProblem,
@@ -51,6 +51,8 @@ class Holding:
         self._highest_sequence = 0
         self._disk_problem: str | None = None
         self._saved: bytes | None = None
+        self._is_copy_foreign = False
+        self._keys = expected.ring.keys
         self._lock = threading.Lock()
         self._seen: tuple[NodeState, float] = ("NONE", clock.wall())
         self._announced: NodeState = "NONE"
@@ -71,7 +73,7 @@ class Holding:
         """The tag of the map at hand, to ask for another one only; None when a whole answer is wanted."""
         held = self.held
         # What is past its time must be sent again with a new expiry, even by a cache that knows of none.
-        return None if held is None or held.is_expired(self._clock) else held.etag
+        return None if held is None or held.is_expired(self._clock) else held.active.etag
 
     def standing(self) -> tuple[Standing, float]:
         """State and reason now, and since when (seconds since 1970) the state is this one."""
@@ -102,9 +104,12 @@ class Holding:
         """Take what lies on the disk: the last good map, and the bootstrap file if that is later or the only one."""
         copy = self._read_copy()
         if copy is not None:
-            self._highest_sequence = max(self._highest_sequence, copy.highest_sequence)
+            # What no trusted key has signed says nothing: whoever had a key that leaked could have chosen any sequence.
+            self._is_copy_foreign = not is_signed(copy.envelope, self._expected)
+            if not self._is_copy_foreign:
+                self._highest_sequence = max(self._highest_sequence, copy.highest_sequence)
             # It is past its time in the same way as a map that was in use all along.
-            if self._take(copy.envelope, copy.etag, "disk", checked_at=copy.fetched_at) is None:
+            if self._take(copy.envelope, "disk", checked_at=copy.fetched_at) is None:
                 self._saved, self.last_good = copy.envelope, copy.fetched_at
         if self._bootstrap is not None:
             try:
@@ -115,16 +120,31 @@ class Holding:
                     "file", f"{self._bootstrap} cannot be read: {error.strerror or error}", "bootstrap"
                 )
             else:
-                self._take(data, None, "bootstrap")
+                self._take(data, "bootstrap")
         self.announce()
 
-    def offer(self, envelope: bytes, etag: str | None) -> bool:
+    def revise(self) -> None:
+        """When trusted keys have changed, drop a map that none of them has signed, and the sequence that it brought."""
+        keys = self._expected.ring.keys
+        if keys is self._keys:
+            return
+        self._keys = keys
+        held = self.held
+        if held is None or is_signed(held.envelope, self._expected):
+            return
+        self.held, self._highest_sequence, self._is_copy_foreign = None, 0, True
+        self._refuse(
+            "signature", "none of the keys that are trusted now has signed the map in use", held.source
+        )
+        self._note(False, "none of the keys that are trusted now has signed the map that was in use")
+
+    def offer(self, envelope: bytes) -> bool:
         """Take what the service has sent, if it passes; returns whether another version is in use now.
 
         What was in use stays when it does not pass; ``check`` then says why.
         """
         before = self.held
-        refusal = self._take(envelope, etag, "server")
+        refusal = self._take(envelope, "server")
         if refusal is not None:
             self._note(False, f"the map that the service sent was refused ({refusal.kind}): {refusal.reason}")
             return False
@@ -149,9 +169,7 @@ class Holding:
             self.last_good = self._clock.wall()
         self.check = Check(is_good, reason, self._clock.steady())
 
-    def _take(
-        self, envelope: bytes, etag: str | None, source: Source, checked_at: float | None = None
-    ) -> Refusal | None:
+    def _take(self, envelope: bytes, source: Source, checked_at: float | None = None) -> Refusal | None:
         held = self.held
         now = self._clock.wall() if held is None else held.now(self._clock)
         found = accept(envelope, self._expected, self._floor(), None if source == "disk" else now)
@@ -159,26 +177,25 @@ class Holding:
             self._refuse(found.kind, found.reason, source)
             return found
         if held is not None and found.sequence == held.active.sequence:
-            self._renew(held, found, envelope, etag, source)
+            self._renew(held, found, envelope, source)
             return None
         wall = self._clock.wall()
         if checked_at is not None and checked_at < found.expires_at.timestamp():
             # A clock that is behind the time of the copy was set back meanwhile.
             wall = max(wall, checked_at)
-        self.held = Held(found, envelope, etag, source, wall, self._clock.steady())
+        self.held = Held(found, envelope, source, wall, self._clock.steady())
         self._highest_sequence = max(self._highest_sequence, found.sequence)
         previous = None if held is None else held.active.version
         self._emit(MapActivated(found.version, found.sequence, found.digest, source, previous))
         return None
 
-    def _renew(self, held: Held, found: ActiveMap, envelope: bytes, etag: str | None, source: Source) -> None:
+    def _renew(self, held: Held, found: ActiveMap, envelope: bytes, source: Source) -> None:
         """The same version once more, as every time that the service signs it anew; the later expiry counts."""
         if found.expires_at > held.active.expires_at:
-            active = replace(held.active, expires_at=found.expires_at)
-            held = replace(held, active=active, envelope=envelope, etag=etag)
+            active = replace(held.active, expires_at=found.expires_at, etag=found.etag)
+            held = replace(held, active=active, envelope=envelope)
         if source == "server":
-            etag = etag if found.expires_at == held.active.expires_at else held.etag
-            held = replace(held, etag=etag, source=source).confirmed(self._clock)
+            held = replace(held, source=source).confirmed(self._clock)
         self.held = held
 
     def _floor(self) -> Floor:
@@ -207,11 +224,12 @@ class Holding:
         if self._disk is None or held is None or held.envelope == self._saved:
             return
         try:
-            self._disk.write(DiskCopy(held.envelope, held.etag, held.confirmed_wall, self._highest_sequence))
+            copy = DiskCopy(held.envelope, held.confirmed_wall, self._highest_sequence)
+            self._disk.write(copy, may_go_back=self._is_copy_foreign)
         except DiskFault as error:
             self._report_disk(str(error))
         else:
-            self._saved, self._disk_problem = held.envelope, None
+            self._saved, self._disk_problem, self._is_copy_foreign = held.envelope, None, False
 
     def _report_disk(self, reason: str) -> None:
         if reason != self._disk_problem:

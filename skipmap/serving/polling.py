@@ -134,6 +134,7 @@ class Poller:
 
     def _poll(self, number: int) -> float | None:
         """One exchange; returns the seconds until the next one, None when it was given up half way."""
+        self._holding.revise()
         etag = self._holding.etag()
         headers = {} if etag is None else {"If-None-Match": etag}
         # Who asked for an answer now must not wait for the next change.
@@ -161,11 +162,9 @@ class Poller:
             return self._schedule.after_failure(fault.retry_after)
         if self._is_stopped:
             return None
-        return self._settle(answer.status, answer.body, answer.headers.get("etag"), wait, answer.seconds)
+        return self._settle(answer.status, answer.body, wait, answer.seconds)
 
-    def _settle(
-        self, status: int, body: bytes, etag: str | None, wait: float | None, seconds: float
-    ) -> float:
+    def _settle(self, status: int, body: bytes, wait: float | None, seconds: float) -> float:
         changed = False
         if status == 304:
             if self._holding.held is None:
@@ -173,7 +172,7 @@ class Poller:
                 return self._schedule.after_failure()
             self._holding.confirm()
         elif status == 200:
-            changed = self._holding.offer(body, etag)
+            changed = self._holding.offer(body)
             check = self._holding.check
             if check is not None and not check.is_good:
                 return self._schedule.after_failure()

@@ -46,9 +46,9 @@ class DomainCounters(_Report):
 class NodeReport(_Report):
     """The state of one node. ``since``: when this state began; ``fetched_at``: when the service last confirmed the map.
 
-    ``version``, ``sequence`` and ``digest`` are those of the map that the node acts on, None without one. ``key_ids``: of
-    the keys that it trusts. ``poll_seconds``: the longest time to the next report; a node that is silent for much longer
-    is gone.
+    ``version``, ``sequence`` and ``digest`` are those of the map that the node acts on, None without one. ``key_ids``:
+    of the keys that it trusts. ``poll_seconds``: the longest time to the next report; a node that is silent for much
+    longer is gone.
     """
 
     node: NodeId

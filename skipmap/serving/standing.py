@@ -31,7 +31,6 @@ class Held:
 
     active: ActiveMap
     envelope: bytes = field(repr=False)
-    etag: str | None
     source: Source
     confirmed_wall: float
     confirmed_steady: float

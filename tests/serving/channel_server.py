@@ -17,9 +17,10 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from skipmap.maps.channel import ChannelPayload, channel_etag
+from skipmap.errors import InvalidInput
+from skipmap.maps.channel import ChannelPayload, channel_etag, read_payload
 from skipmap.maps.document import digest_of
-from skipmap.maps.envelope import seal
+from skipmap.maps.envelope import peek, seal
 from skipmap.maps.keys import SigningKeys
 
 FINGERPRINT = "f" * 64
@@ -144,7 +145,7 @@ class ChannelServer:
         """Hand out these bytes, whatever they are."""
         with self.changed:
             self.sequence, self.body = sequence, data
-            self.etag = channel_etag(CHANNEL, sequence, datetime.now(UTC), digest_of(data))
+            self.etag = _etag(data, sequence)
             self.changed.notify_all()
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = 15.0) -> None:
@@ -169,6 +170,15 @@ class ChannelServer:
             self.changed.notify_all()
         self._http.shutdown()
         self._http.server_close()
+
+
+def _etag(data: bytes, sequence: int) -> str:
+    """As the service names an envelope; of what is none, any other."""
+    try:
+        payload = read_payload(peek(data)[0])
+    except InvalidInput:
+        return channel_etag(CHANNEL, sequence, datetime.now(UTC), digest_of(data))
+    return channel_etag(payload.channel, payload.sequence, payload.expires_at, payload.digest)
 
 
 class _Server(ThreadingHTTPServer):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from skipmap.serving.disk import DiskCopy, DiskFault, DiskStore
 
-COPY = DiskCopy(b'{"payload": "\xc3\xa9"}', '"tag"', 1_767_312_000.25, 7)
+COPY = DiskCopy(b'{"payload": "\xc3\xa9"}', 1_767_312_000.25, 7)
 
 
 @pytest.fixture
@@ -52,16 +52,16 @@ def test_what_is_written_is_read(store):
     assert store.read() is None
     store.write(COPY)
     assert store.read() == COPY
-    later = DiskCopy(b"{}", None, 1_767_312_001.0, 8)
+    later = DiskCopy(b"{}", 1_767_312_001.0, 8)
     store.write(later)
     assert store.read() == later
-    assert [path.name for path in store.path.parent.iterdir()] == [store.path.name]
+    assert {path.name for path in store.path.parent.iterdir()} == {store.path.name, ".lock"}
     assert store.path.stat().st_mode & 0o077 == 0
 
 
 def test_a_copy_never_replaces_a_later_one_of_another_process(store):
     store.write(COPY)
-    store.write(DiskCopy(b"older", None, 1.0, 6))
+    store.write(DiskCopy(b"older", 1.0, 6))
     assert store.read() == COPY
 
 
@@ -109,7 +109,7 @@ def test_rubbish_is_no_copy_and_gives_way_to_the_next_one(store, rubbish):
 
 def _fails_and_keeps(store: DiskStore, reason: int) -> None:
     with pytest.raises(DiskFault, match=os.strerror(reason)):
-        store.write(DiskCopy(b"x" * 50_000, None, 2.0, 8))
+        store.write(DiskCopy(b"x" * 50_000, 2.0, 8))
     assert store.read() == COPY
     assert [path.name for path in store.path.parent.iterdir() if path.suffix == ".partial"] == []
 

@@ -131,17 +131,55 @@ def test_a_replayed_older_answer_is_refused(service, tmp_path, restarted):
             assert (client.status().state, client.current.version) == ("STALE", 2)
 
 
-def test_the_highest_sequence_outlives_a_copy_that_is_not_trusted_any_more(service, tmp_path):
-    """After a change of keys the old copy is no map, but what was replayed before stays refused."""
-    service.publish(version=2, sequence=5)
+def test_a_sequence_that_no_trusted_key_has_signed_counts_for_nothing(service, tmp_path):
+    """Whoever had a key that leaked may have sent any sequence; with new keys the copy on the disk is no hindrance."""
+    service.publish(version=2, sequence=2**62)
     with following(service, cache_dir=tmp_path) as client:
         assert client.wait(10)
     service.keys = new_keys()
+    service.publish(version=3, sequence=6)
+    for _ in range(2):
+        with following(service, cache_dir=tmp_path) as client:
+            until(lambda: client.current is not None)
+            assert client.current.sequence == 6
+        # The second time the copy of the first one counts.
     service.publish(version=1, sequence=4)
     with following(service, cache_dir=tmp_path) as client:
-        _is_dense(client, "replayed")
+        until(lambda: client.status().state == "STALE")
+        assert client.current.version == 3
+
+
+def test_a_running_client_drops_a_map_whose_key_is_not_trusted_any_more(service, tmp_path):
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text(service.keys.public_pem())
+    service.publish(version=9, sequence=2**62)
+    with following(service, trusted_keys=trusted, cache_dir=tmp_path) as client:
+        assert client.wait(10)
+        service.keys = new_keys()
+        trusted.write_text(service.keys.public_pem())
         service.publish(version=3, sequence=6)
-        until(lambda: client.current is not None)
+        assert client.refresh(15)
+        assert (client.current.version, client.current.sequence) == (3, 6)
+
+
+@pytest.mark.parametrize("tag", ['"\\xe9"', '"' + "x" * 60_000 + '"', "that of the next version"])
+def test_a_tag_that_a_header_gives_is_never_asked_with(service, tmp_path, tag):
+    """What is asked with follows from what was signed: a header may be anybody's."""
+    first = service.publish(version=1, sequence=1)
+    second = service.publish(version=2, sequence=2)
+    wrong = service.etag if tag.startswith("that") else tag
+
+    def spoilt(handler: Handler) -> None:
+        _raw(handler, f"HTTP/1.1 200 OK\nETag: {wrong}\nContent-Length: {len(first)}\n\n", first)
+
+    service.fault = spoilt
+    with following(service, cache_dir=tmp_path) as client:
+        assert client.wait(10)
+        assert client.current.version == 1
+        service.fault = None
+        service.put(second, 2)
+        assert client.refresh(15)
+        assert client.current.version == 2
 
 
 def _raw(handler: Handler, head: str, body: bytes = b"") -> None:
