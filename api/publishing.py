@@ -165,7 +165,9 @@ def _publication(principal: Principal, key: str) -> str:
 def _result(session: Session, at: int, chosen: JobPoint) -> dict[str, Any]:
     job = session.get(Job, chosen.job)
     if job is None:
-        raise InvalidInput(f"jobs.{at}.job", f"there is no job {chosen.job!r}; see GET /api/v1/jobs")
+        raise InvalidInput(
+            f"jobs.{at}.job", f"there is no job {chosen.job!r}; list the jobs to see their ids"
+        )
     found = finding(session, job.id, "result") if job.state == "succeeded" else None
     if found is None:
         raise Conflict(
@@ -243,7 +245,7 @@ def _must_be_feasible(result: Mapping[str, Any], skip: SkipSet, field: str) -> N
             field,
             f"{skip} is not feasible: {measure} {row[measure]:.4f} (floor {(1 - search['eps']) * dense[measure]:.4f}), "
             f"{result['metric']['name']} {row['metric']:.4f} (floor {(1 - search['tau']) * dense['metric']:.4f}); "
-            "choose a feasible configuration, or [] for dense",
+            "choose a feasible configuration, or dense",
         )
 
 

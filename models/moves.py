@@ -159,5 +159,5 @@ def _where(order: Order, current: Channel | None) -> str:
         return f"map {order.map_name!r} has no channel {order.channel!r} yet; move it with If-None-Match: *"
     return (
         f"channel {order.channel!r} is at sequence {current.sequence} (version {current.version}) by now; look at it "
-        f'again, and move it with If-Match: "seq-{current.sequence}"'
+        f'again, and move it from there (If-Match: "seq-{current.sequence}")'
     )

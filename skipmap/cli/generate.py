@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skipmap.calibration.templates import get_template
-from skipmap.cli.maps_local import checked_map
+from skipmap.cli.maps_local import checked_map, read_any
 from skipmap.cli.values import complete, parameters
 from skipmap.decoding.counts import histogram, position_acceptance
 from skipmap.decoding.options import DecodeOptions, Generation
@@ -19,7 +19,6 @@ from skipmap.drafts.base import Resources
 from skipmap.drafts.registry import check_params, make_draft
 from skipmap.errors import InvalidInput
 from skipmap.maps.document import document_bytes, skip_for
-from skipmap.profiling.documents import read_document
 from skipmap.skipset import SkipSet
 from skipmap.spec import COLDEST
 from skipmap.target.loaded import load_resolved
@@ -32,7 +31,7 @@ DEFAULT = "sam"
 def run(arguments: Namespace) -> int:
     """Print the answers, or tokens, counts and timings as JSON (of the last turn, and of each where there are more)."""
     _check(arguments)
-    found = None if arguments.map is None else read_document(arguments.map)
+    found = None if arguments.map is None else read_any(arguments.map)
     method, params = _draft(arguments, found)
     if method != PLAIN:
         check_params(method, params)

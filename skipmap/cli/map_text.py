@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.table import Table
 
@@ -34,7 +34,7 @@ def version_table(versions: Iterable[VersionView]) -> Table:
     """A row for each version."""
     table = _table("version", "domains", "draft", "digest", "published")
     for version in versions:
-        domains = ", ".join(f"{name} {skip_text(d.skip)}" for name, d in sorted(version.domains.items()))
+        domains = ", ".join(f"{name} {_set_text(d.skip)}" for name, d in sorted(version.domains.items()))
         table.add_row(
             str(version.version),
             domains,
@@ -53,7 +53,7 @@ def version_lines(version: VersionView) -> Iterator[str]:
     yield f"target {target.id} ({target.num_layers} blocks, fingerprint {target.fingerprint[:12]})"
     yield f"draft {draft.method}"
     for name, domain in sorted(version.domains.items()):
-        yield f"{name}: skips {skip_text(domain.skip)} ({domain.sparsity:.0%} of the blocks), {_figures(domain)}"
+        yield f"{name}: {_skipped(domain.skip, target.num_layers)}, {_figures(domain)}"
         if domain.override is not None:
             yield f"    published against the held-out prompts: {domain.override}"
     if version.has_router:
@@ -109,13 +109,34 @@ def node_table(nodes: Iterable[NodeView]) -> Table:
     return table
 
 
+def _set_text(skip: Sequence[int]) -> str:
+    return "{" + skip_text(skip) + "}" if skip else "dense"
+
+
+def _skipped(skip: Sequence[int], layers: int) -> str:
+    if not skip:
+        return "dense"
+    return f"skips block{'s' * (len(skip) > 1)} {skip_text(skip)} ({len(skip)} of {layers})"
+
+
+def node_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
+    """Why nodes are not FRESH, and whether they are silent."""
+    for node in nodes:
+        late = " (silent since; it may be gone)" if node.stale and node.state == "FRESH" else ""
+        if node.state != "FRESH" or late:
+            yield f"{node.node}: {node.state}{late}, {node.reason}"
+
+
 def _figures(domain: DomainView) -> str:
     checked = domain.held_out
     if checked is None:
-        return "not checked on held-out prompts"
+        return "not checked on held-out prompts" if domain.skip else "nothing to check"
     gate = "passes" if checked.passes_gate else "FAILS"
     accept, metric = checked.accept_length, checked.metric
     speedup = "" if checked.speedup is None else f", speed x{checked.speedup:.2f}"
+    bounds = checked.intervals.get("speedup")
+    if speedup and bounds:
+        speedup += f" [{bounds[0]:.2f}, {bounds[1]:.2f}]" + (", no sure gain" if bounds[0] <= 1 else "")
     return (
         f"held-out ({checked.n} prompts, {gate}): A {accept.dense:.3f} -> {accept.sparse:.3f}, "
         f"{domain.metric.name} {metric.dense:.3f} -> {metric.sparse:.3f}{speedup}"

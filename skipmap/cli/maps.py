@@ -18,7 +18,7 @@ from skipmap.cli.service import checked_limit, connect, print_json, say
 from skipmap.cli.values import pairs, require_writable
 from skipmap.client.client import Client
 from skipmap.client.maps import JobPoint, MoveRequest, MoveView, PublishRequest, VersionView
-from skipmap.errors import InvalidInput, NotFound
+from skipmap.errors import InvalidInput, NotFound, Refused
 from skipmap.maps.router import MAX_ROUTER_BYTES
 from skipmap.maps.schema import read_map
 from skipmap.profiling.store import write_atomically
@@ -43,11 +43,22 @@ def publish(arguments: Namespace) -> int:
         option = {"jobs": "--job", "override": "--override", "router": "--router"}[str(problem["loc"][0])]
         raise InvalidInput(option, f"{problem['msg']} (given: {problem['input']!r})") from None
     with connect(arguments) as client:
-        version = client.maps.publish(arguments.map, request, arguments.key)
+        try:
+            version = client.maps.publish(arguments.map, request, arguments.key)
+        except Refused as error:
+            if "override" not in str(error):
+                raise
+            raise Refused(f"{error} (--job ID=POINT, --override DOMAIN=REASON)") from None
     if arguments.json:
         print_json(version)
         return 0
     AnswerConsole().print_lines(version_lines(version))
+    if router is not None:
+        unrouted = sorted(version.domains.keys() - router.get("domains", {}).keys())
+        if unrouted:
+            say(
+                f"the router does not know {', '.join(unrouted)}: requests that do not name the domain run dense"
+            )
     say(
         f"no node runs it before a channel points to it: skipmap maps promote {version.map} {version.version} "
         "--reason ..."

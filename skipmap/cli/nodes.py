@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from skipmap.cli.console import AnswerConsole
-from skipmap.cli.map_text import node_table
+from skipmap.cli.map_text import node_lines, node_table
 from skipmap.cli.service import checked_limit, connect, print_json, say
 
 
@@ -23,5 +23,7 @@ def run(arguments: Namespace) -> int:
     elif not found:
         say("no node has reported itself" + (" like this" if arguments.map or arguments.stale else ""))
     else:
-        AnswerConsole().print(node_table(found))
+        console = AnswerConsole()
+        console.print(node_table(found))
+        console.print_lines(node_lines(found))
     return 0

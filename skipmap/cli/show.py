@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -14,11 +12,10 @@ from rich.table import Table
 
 from skipmap.cli.console import AnswerConsole
 from skipmap.cli.counters import drafting_table
-from skipmap.cli.maps_local import checked_map, open_map_file
+from skipmap.cli.maps_local import read_any
 from skipmap.cli.values import complete
-from skipmap.maps.envelope import MAX_ENVELOPE_BYTES
 from skipmap.profiling.documents import SCHEMA as RESULT_SCHEMA
-from skipmap.profiling.documents import read_document, without_prompts
+from skipmap.profiling.documents import without_prompts
 from skipmap.profiling.summary import summary
 
 ROWS_SHOWN = 30
@@ -26,7 +23,7 @@ ROWS_SHOWN = 30
 
 def run(arguments: Namespace) -> int:
     """Print tables, or JSON without per-prompt rows."""
-    document = _read(arguments.file)
+    document = read_any(arguments.file)
     if arguments.json:
         print(json.dumps(without_prompts(document), ensure_ascii=False))
         return 0
@@ -37,25 +34,6 @@ def run(arguments: Namespace) -> int:
         else:
             _show_map(console, document)
     return 0
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if not _is_envelope(path):
-        return read_document(path)
-    found = open_map_file(path)
-    document: dict[str, Any] = json.loads(found.data)
-    checked_map(found.data, path)
-    print("skipmap: signature not checked; `skipmap maps verify` does", file=sys.stderr)
-    return document
-
-
-def _is_envelope(path: Path) -> bool:
-    """A look at a file of an envelope's size; others (results may be large, pipes are read once) stay unread."""
-    try:
-        small = path.is_file() and path.stat().st_size <= MAX_ENVELOPE_BYTES
-        return small and b'"payloadType"' in path.read_bytes()
-    except (OSError, ValueError):
-        return False
 
 
 def _show_result(console: Console, document: Mapping[str, Any]) -> None:

@@ -68,12 +68,13 @@ class MetricFigures(Figures):
 
 
 class HeldOutView(Answer):
-    """What prompts that the search never saw say of a point."""
+    """What prompts that the search never saw say of a point. ``intervals``: 95 %, by figure."""
 
     n: int
     accept_length: Figures
     metric: Figures
     speedup: float | None
+    intervals: dict[str, tuple[float, float]]
     passes_gate: bool
 
 

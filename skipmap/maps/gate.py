@@ -8,6 +8,7 @@ from typing import Any
 from skipmap.errors import InvalidInput, Refused
 from skipmap.maps.points import SELECTED, Point, by_domain, chosen_skip, held_out_point, known_domains
 from skipmap.maps.schema import MAX_REASON_CHARACTERS
+from skipmap.skipset import SkipSet
 
 
 class GateRefused(Refused):
@@ -66,10 +67,23 @@ def _problem(result: Mapping[str, Any], point: Point, field: str) -> str | None:
         return None
     checked = held_out_point(result, skip)
     if checked is None:
-        return f"{skip} was not checked on held-out prompts"
+        return f"{skip} was not checked on held-out prompts{_others(result)}"
     if checked["passes_gate"]:
         return None
-    return f"held-out prompts do not confirm {skip}: {_figures(result, checked)}"
+    return f"held-out prompts do not confirm {skip}: {_figures(result, checked)}{_others(result)}"
+
+
+def _others(result: Mapping[str, Any]) -> str:
+    """Points that would pass, with the name under which one can choose them."""
+    named = {tuple(skip or ()): name for name, skip in result["operating_points"].items()}
+    passing = [
+        f"{SkipSet.of(point['skip'])}" + (f" ({named[skip]})" if skip in named else "")
+        for point in result["held_out"]["points"]
+        if point["passes_gate"] and (skip := tuple(point["skip"]))
+    ]
+    return (
+        f"; confirmed: {', '.join(passing)}" if passing else "; no point of this job but dense is confirmed"
+    )
 
 
 def _figures(result: Mapping[str, Any], checked: Mapping[str, Any]) -> str:

@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from skipmap.errors import ModelFailure, Refused
+from skipmap.errors import ModelFailure, NotFound, Refused
 from skipmap.maps.envelope import MAX_ENVELOPE_BYTES
 from skipmap.maps.keys import TrustedKeys
 from skipmap.serving.acceptance import ActiveMap, Expectation, Floor, Refusal, accept
 from skipmap.serving.address import Service
 from skipmap.serving.disk import replace_file
-from skipmap.serving.fetching import Fetcher
+from skipmap.serving.fetching import Fetcher, FetchFault
 from skipmap.serving.polling import channel_path
 
 
@@ -39,13 +39,19 @@ def pull(
     """Fetch the map of a channel, check it as a node does, and write its envelope to ``out``, whole or not at all.
 
     A good envelope that lies there already is never replaced by one of a lower sequence.
-    Raises InvalidInput for arguments that cannot be used, ModelFailure when there is no usable answer or the disk
-    refuses, Refused when the map fails a check.
+    Raises InvalidInput for arguments that cannot be used, NotFound for an unknown map or channel, Refused when the map
+    fails a check or the token is not taken, ModelFailure when there is no usable answer or the disk refuses.
     """
     expected = Expectation.of(map, channel, trusted_keys, fingerprint, num_layers)
     fetcher = Fetcher(Service.at(server, token, plain_http=plain_http), MAX_ENVELOPE_BYTES)
     try:
         answer = fetcher.fetch("GET", channel_path(map, channel))
+    except FetchFault as fault:
+        if fault.status == 404:
+            raise NotFound(str(fault)) from fault
+        if fault.status in (401, 403):
+            raise Refused(str(fault)) from fault
+        raise
     finally:
         fetcher.close()
     there = _there(out, expected)

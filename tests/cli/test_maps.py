@@ -42,7 +42,7 @@ def test_publish_says_what_the_version_holds(api, skipmap, ended, finished):
     ran = skipmap("maps", "publish", "chat", "--job", ended, "--override", "words=a test")
     assert (ran.code, ran.out.splitlines()[0][:19]) == (0, "map chat version 1,")
     selected = ",".join(map(str, finished.document["selected"]))
-    assert f"words: skips {selected} (" in ran.out
+    assert f"words: skips blocks {selected} (2 of 6)" in ran.out
     assert "skipmap maps promote chat 1" in ran.err
 
 
