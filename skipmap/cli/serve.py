@@ -88,9 +88,16 @@ def _model(parser: argparse.ArgumentParser) -> None:
     )
     model.add_argument("--draft", metavar="D", help="draft method, or none (default: the map's, else sam)")
     model.add_argument("--draft-param", action="append", default=[], metavar="K=V", help="its parameters")
-    model.add_argument("--prefill", default="sparse", choices=("sparse", "dense"))
-    model.add_argument("--dtype", default="auto")
-    model.add_argument("--device", default="auto")
+    model.add_argument(
+        "--prefill",
+        default="sparse",
+        choices=("sparse", "dense"),
+        help="what prompts run with (default sparse)",
+    )
+    model.add_argument(
+        "--dtype", default="auto", help="of the weights: float32, bfloat16, ... (default auto)"
+    )
+    model.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (default auto)")
     model.add_argument("--model-name", metavar="NAME", help="name for clients (default: the target's)")
     model.add_argument("--max-batch", type=int, default=8, metavar="N", help="answers decoded at a time (8)")
     model.add_argument("--max-queue", type=int, default=64, metavar="N", help="answers that may wait (64)")
@@ -119,9 +126,21 @@ def _map(parser: argparse.ArgumentParser) -> None:
         "--map-file", type=Path, metavar="FILE", help="a map or an envelope instead of a service's"
     )
     options.add_argument("--bootstrap", type=Path, metavar="FILE", help="envelope to begin with")
-    options.add_argument("--poll-seconds", type=float, metavar="S", help="longest pause between two polls")
-    options.add_argument("--long-poll", type=float, metavar="S", help="let the service hold a poll so long")
-    options.add_argument("--on-expired", default="keep", choices=("keep", "dense"))
+    options.add_argument(
+        "--poll-seconds", type=float, metavar="S", help="longest pause between two polls (default 60)"
+    )
+    options.add_argument(
+        "--long-poll",
+        type=float,
+        metavar="S",
+        help="let the service answer a poll only when there is news, or after S",
+    )
+    options.add_argument(
+        "--on-expired",
+        default="keep",
+        choices=("keep", "dense"),
+        help="what to do past the map's expiry (default keep it)",
+    )
     options.add_argument("--node-id", metavar="ID", help="name in reports (default: host and process)")
     options.add_argument(
         "--router",

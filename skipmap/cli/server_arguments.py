@@ -11,7 +11,9 @@ def server_options() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     server = common.add_argument_group("which service")
     server.add_argument(
-        "--server", metavar="URL", help="address (default: SKIPMAP_SERVER, else http://127.0.0.1:8765)"
+        "--server",
+        metavar="URL",
+        help="address (default: SKIPMAP_SERVER, else the service of SKIPMAP_HOME, else http://127.0.0.1:8765)",
     )
     server.add_argument(
         "--token-file",

@@ -41,8 +41,8 @@ def test_points_below_a_floor_are_refused_with_their_figures(make_result, failin
     assert caught.value.domains == ("translation",)
     assert str(caught.value) == (
         "domain 'translation': held-out prompts do not confirm {3}: accept length 1.5000 (floor 2.0900, dense "
-        "2.2000), bleu 0.4400 (floor 0.4275, dense 0.4500). Choose another point, or give a reason to override the "
-        "gate"
+        "2.2000), bleu 0.4400 (floor 0.4275, dense 0.4500); no point of this job but dense is confirmed. "
+        "Choose another point, or give a reason to override the gate"
     )
 
 
