@@ -33,7 +33,7 @@ REASON = "the demo shows how a map is rolled out, whatever held-out prompts say 
 POLL_SECONDS = 2.0
 START_SECONDS = 180.0
 STOP_SECONDS = 20.0
-PROMPT = "Anna keeps three hens. Question: How many hens has Anna? Answer in a few words."
+PROMPT = "List five fruits and say in one sentence each why they are healthy."
 _LOOK_SECONDS = 0.1
 
 
@@ -159,7 +159,7 @@ class _Node:
         """What the node says of an answer."""
         body = {
             "messages": [{"role": "user", "content": PROMPT}],
-            "max_tokens": 32,
+            "max_tokens": 48,
             "temperature": 0,
             "domain": domain,
         }
