@@ -79,7 +79,7 @@ class ChannelMove(Base):
 
 @dataclass(frozen=True)
 class Mark:
-    """A channel without its envelope. ``now``: the database's time of reading."""
+    """A channel without its envelope. ``read_at``: the database's time of reading."""
 
     map_name: str
     channel: str
@@ -90,12 +90,12 @@ class Mark:
     issued_at: datetime
     expires_at: datetime
     key_ids: tuple[str, ...]
-    now: datetime
+    read_at: datetime
 
     @property
     def is_valid(self) -> bool:
         """Whether nodes still take the envelope."""
-        return self.now < self.expires_at
+        return self.read_at < self.expires_at
 
 
 def find_mark(session: Session, map_name: str, channel: str) -> Mark:
@@ -171,7 +171,7 @@ _MARK: Select[Any] = select(
     Channel.issued_at,
     Channel.expires_at,
     Channel.key_ids,
-    func.clock_timestamp().label("now"),
+    func.clock_timestamp().label("read_at"),
 )
 
 

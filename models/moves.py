@@ -71,9 +71,9 @@ def move(
 
 def is_due(mark: Mark, keys: SigningKeys, validity_seconds: float) -> bool:
     """Whether an envelope should be sealed anew: half of its time is over, or other keys have signed it than do now."""
-    if mark.expires_at - mark.now < timedelta(seconds=validity_seconds) / 2:
+    if mark.expires_at - mark.read_at < timedelta(seconds=validity_seconds) / 2:
         return True
-    age = mark.now - mark.issued_at
+    age = mark.read_at - mark.issued_at
     own, signed = set(keys.key_ids), set(mark.key_ids)
     if not own <= signed:
         return age > timedelta(seconds=SETTLE_SECONDS)

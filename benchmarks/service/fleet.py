@@ -18,6 +18,7 @@ from benchmarks.service.published import CHANNEL, DOMAINS, MAP, PATH, published
 from benchmarks.service.watch import Memory, cores_of, memory_mib, memory_of
 from benchmarks.service.wire import Line, Reply, allow_files, load, request_bytes, unpacked
 from skipmap.client.paths import node_path
+from skipmap.maps.keys import TrustedKeys
 from skipmap.serving.acceptance import ActiveMap, Expectation, Floor, accept
 from skipmap.serving.report import DomainCounters, NodeReport
 from skipmap.serving.schedule import PollInterval, Schedule, offset_of
@@ -40,8 +41,7 @@ def fleet() -> dict[str, Any]:
     with published() as shop:
         workers = shop.server.workers()
         before = memory_mib(workers)
-        pem = shop.expected.trusted.public_pem()
-        with load(_fleet, shop.server.port, shop.node_token(), pem) as nodes:
+        with load(_fleet, shop.server.port, shop.node_token(), shop.trusted.public_pem()) as nodes:
             begin = nodes.receive()
             moves = []
             _until(begin)
@@ -114,7 +114,7 @@ def _fleet(port: int, secret: str, trusted: str) -> Iterator[Any]:
     allow_files(_FILES)
     expected = Expectation.of(MAP, CHANNEL, trusted, "any", None)
     begin = time.monotonic() + INTERVAL.high
-    shared = _Shared(port, secret, expected, begin, Seen())
+    shared = _Shared(port, secret, expected, TrustedKeys.of(trusted).key_ids, begin, Seen())
     nodes = [gevent.spawn(_Node(shared, f"node-{number:05}").run) for number in range(NODES)]
     yield begin
     gevent.joinall(nodes, raise_error=True)
@@ -126,6 +126,7 @@ class _Shared:
     port: int
     secret: str
     expected: Expectation
+    key_ids: tuple[str, ...]
     begin: float
     seen: Seen
     checked: dict[bytes, ActiveMap] = field(default_factory=dict)
@@ -203,6 +204,7 @@ class _Node:
             version=self._active.version,
             sequence=self._active.sequence,
             digest=self._active.digest,
+            key_ids=self._shared.key_ids,
             state="FRESH",
             reason="the service confirmed the map",
             since=self._since,

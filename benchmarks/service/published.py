@@ -15,7 +15,7 @@ from skipmap.client.client import Client
 from skipmap.client.maps import JobPoint, MoveRequest, MoveView, PublishRequest
 from skipmap.client.paths import channel_path
 from skipmap.client.server import Server
-from skipmap.maps.keys import DEFAULT_KEY_FILE, new_key_file
+from skipmap.maps.keys import DEFAULT_KEY_FILE, TrustedKeys, new_key_file
 from skipmap.serving.acceptance import Expectation
 from tests.api.published import result_of
 from tests.models.bench import Bench
@@ -29,12 +29,13 @@ _FINGERPRINT, _LAYERS = "f" * 64, 4
 
 @dataclass
 class Published:
-    """The service, and who may do what there. ``expected``: what a node asks of an envelope."""
+    """The service, and who may do what there. ``expected``: what nodes, which have the ``trusted`` keys, ask."""
 
     on: Stage
     server: ApiServer
     publisher: Client
     expected: Expectation
+    trusted: TrustedKeys
 
     def node_token(self) -> str:
         """A new token that a fleet may share."""
@@ -55,10 +56,11 @@ def published() -> Iterator[Published]:
     with stage() as on:
         keys = new_key_file(on.folder / "home" / DEFAULT_KEY_FILE)
         jobs = [_job(on, domain) for domain in DOMAINS]
-        expected = Expectation.of(MAP, CHANNEL, keys.trusted(), _FINGERPRINT, _LAYERS)
+        trusted = keys.trusted()
+        expected = Expectation.of(MAP, CHANNEL, trusted, _FINGERPRINT, _LAYERS)
         token = _token(on, "maps:read", "maps:publish")
         with ApiServer(on) as server, Client(Server(server.url, token)) as publisher:
-            made = Published(on, server, publisher, expected)
+            made = Published(on, server, publisher, expected, trusted)
             for chosen in (jobs, jobs[:-1]):
                 publisher.maps.publish(MAP, PublishRequest(jobs=[JobPoint(job=job) for job in chosen]))
             made.promote()

@@ -143,18 +143,18 @@ def test_when_sealing_anew_is_due(database, go, keys, tmp_path):
     go(1)
     mark = database.read(find_mark, "main", "production")
     half, second = timedelta(hours=12), timedelta(seconds=1)
-    assert not is_due(replace(mark, now=mark.issued_at + half - second), keys, DAY_SECONDS)
-    assert is_due(replace(mark, now=mark.issued_at + half + second), keys, DAY_SECONDS)
+    assert not is_due(replace(mark, read_at=mark.issued_at + half - second), keys, DAY_SECONDS)
+    assert is_due(replace(mark, read_at=mark.issued_at + half + second), keys, DAY_SECONDS)
     both = rotate(tmp_path / "key.pem")
     settled = mark.issued_at + timedelta(seconds=SETTLE_SECONDS)
-    assert not is_due(replace(mark, now=settled - second), both, DAY_SECONDS)
-    assert is_due(replace(mark, now=settled + second), both, DAY_SECONDS)
+    assert not is_due(replace(mark, read_at=settled - second), both, DAY_SECONDS)
+    assert is_due(replace(mark, read_at=settled + second), both, DAY_SECONDS)
     # A process that still has the old key alone leaves an envelope of both alone.
-    assert not is_due(replace(mark, now=settled + second, key_ids=both.key_ids), keys, DAY_SECONDS)
+    assert not is_due(replace(mark, read_at=settled + second, key_ids=both.key_ids), keys, DAY_SECONDS)
     # A key that signs no more: its signature goes as well, after a while in which other processes hear of it.
     dropped = mark.issued_at + timedelta(seconds=DROPPED_SECONDS)
-    assert not is_due(replace(mark, now=dropped - second, key_ids=both.key_ids), keys, DAY_SECONDS)
-    assert is_due(replace(mark, now=dropped + second, key_ids=both.key_ids), keys, DAY_SECONDS)
+    assert not is_due(replace(mark, read_at=dropped - second, key_ids=both.key_ids), keys, DAY_SECONDS)
+    assert is_due(replace(mark, read_at=dropped + second, key_ids=both.key_ids), keys, DAY_SECONDS)
 
 
 def test_validity_is_told_by_the_database(database, go):
