@@ -135,6 +135,7 @@ def test_gradients_are_those_without_the_blocks(tiny_model, without_blocks, chec
     assert source.model.layers[0].mlp.up_proj.weight.grad is None
 
 
+@pytest.mark.slow
 def test_compiled_after_attaching(model, controller):
     torch._dynamo.reset()
     compiled = torch.compile(model, backend="eager")

@@ -143,6 +143,7 @@ def test_early_exit_of_the_same_model_is_refused(pair):
         generate(model, assistant_early_exit=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_generation_that_compiles(pair, family):
     """What generate does with a static cache on a GPU."""
