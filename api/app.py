@@ -155,6 +155,8 @@ def make_service(stored: ServiceSettings, settings: ApiSettings, library: Settin
         }
     )
     database = Database(hasty, name="skipmap-api", silent_seconds=settings.silent_seconds)
+    # A report that is lost in a crash of the database comes again with the node's next poll.
+    reports = Database(hasty, name="skipmap-api", durable=False, silent_seconds=settings.silent_seconds)
     signer = Signer(settings.signing_key_file or library.home / DEFAULT_KEY_FILE)
     envelopes = Envelopes(database, signer, settings.map_validity_hours * 3600)
     return Service(
@@ -162,6 +164,7 @@ def make_service(stored: ServiceSettings, settings: ApiSettings, library: Settin
         stored=stored,
         library=library,
         database=database,
+        reports=reports,
         broker=Broker(stored.broker_url),
         tokens=TokenCache(database, settings.token_cache_seconds),
         limits=RateLimits(settings, stored.broker_url),

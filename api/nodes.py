@@ -44,7 +44,7 @@ def create_report(node: str, body: NodeReport) -> Response:
     if body.node != node:
         raise InvalidInput("node", f"{body.node!r} given; the address names {node!r}")
     service = current_service()
-    service.database.transaction(store_report, body, current_principal().user_id, service.settings.most_nodes)
+    service.reports.read(store_report, body, current_principal().user_id, service.settings.most_nodes)
     return Response(status=204)
 
 

@@ -33,6 +33,7 @@ class Service:
     stored: ServiceSettings
     library: Settings
     database: Database
+    reports: Database
     broker: Broker
     tokens: TokenCache
     limits: RateLimits

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Select,
     Text,
     UniqueConstraint,
+    bindparam,
     func,
     select,
     tuple_,
@@ -100,7 +101,8 @@ class Mark:
 
 def find_mark(session: Session, map_name: str, channel: str) -> Mark:
     """Where a channel is; raises NotFound."""
-    row = session.execute(_MARK.where(Channel.map_name == map_name, Channel.name == channel)).first()
+    # Every fetch of every node asks this: without the session's own work it costs half.
+    row = session.connection().execute(_MARK_OF, {"of_map": map_name, "of_channel": channel}).first()
     if row is None:
         raise _no_channel(session, map_name, channel)
     return _mark(row)
@@ -161,18 +163,21 @@ def list_moves(
     return [(row.ChannelMove, row.actor_name) for row in session.execute(query)]
 
 
+_C = Channel.__table__.c
 _MARK: Select[Any] = select(
-    Channel.map_name,
-    Channel.name.label("channel"),
-    Channel.sequence,
-    Channel.version,
-    Channel.digest,
-    Channel.revision,
-    Channel.issued_at,
-    Channel.expires_at,
-    Channel.key_ids,
+    _C.map_name,
+    _C.name.label("channel"),
+    _C.sequence,
+    _C.version,
+    _C.digest,
+    _C.revision,
+    _C.issued_at,
+    _C.expires_at,
+    _C.key_ids,
     func.clock_timestamp().label("read_at"),
 )
+
+_MARK_OF = _MARK.where(_C.map_name == bindparam("of_map"), _C.name == bindparam("of_channel"))
 
 
 def _mark(row: Row[Any]) -> Mark:

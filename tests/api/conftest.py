@@ -80,6 +80,7 @@ def make_app(settings: ServiceSettings, tmp_path) -> Iterator[Callable[..., Flas
         service.hub.stopping = service.channels.stopping = lambda: True
         wait_for_hub()
         service.database.close()
+        service.reports.close()
         service.broker.close()
 
 

@@ -55,6 +55,7 @@ class Api:
         self._thread.join()
         self._server.server_close()
         self._service.database.close()
+        self._service.reports.close()
 
     @property
     def _service(self) -> Any:
