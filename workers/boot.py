@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import threading
 import time
@@ -87,21 +88,24 @@ def _quiet_about_root() -> None:
 
 
 def _serve(app: Celery, place: Place, lock: PlaceLock) -> int:
-    arguments = [
-        *("--quiet", "worker", "--pool", "prefork", "--concurrency", "1"),
-        *("--queues", f"{ANY_QUEUE},{queue_of(place.device_class)}"),
-        *("--hostname", place.owner.replace("/", ".") + "@%h"),
-        *("--without-gossip", "--without-mingle", "--without-heartbeat"),
-        *("--loglevel", "INFO"),
-    ]
     _quiet_about_root()
+    # Celery's command line would give 0 for a worker that has ended with an error.
+    worker = app.Worker(
+        hostname=f"{place.owner.replace('/', '.')}@{platform.node()}",
+        pool_cls="prefork",
+        concurrency=1,
+        queues=[ANY_QUEUE, queue_of(place.device_class)],
+        loglevel="INFO",
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
     try:
-        app.worker_main(arguments)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
+        worker.start()
+        return int(worker.exitcode or 0)
     finally:
         lock.leave()
-    return 0
 
 
 def _note_draining(settings: ServiceSettings, owner: str) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from celery.platforms import EX_FAILURE
 from sqlalchemy.orm import Session
 
 from deploy.standalone.postgres import PostgresServer
@@ -38,6 +39,8 @@ LEASE_SECONDS = 3.0
 TICK_SECONDS = 0.05
 LOOK_SECONDS = 2.0
 DRAIN_SECONDS = 30.0
+START_SECONDS = 15.0
+LOG_LINES = 60
 CALM_SECONDS = 120.0
 """After the last fault: by then all jobs have ended."""
 
@@ -65,6 +68,8 @@ class Chaos:
         self._ended_by_us: set[str] = set()
         self._thaw: dict[str, float] = {}
         self._drained: dict[str, float] = {}
+        self._started: dict[str, float] = {}
+        self._may_fail: set[str] = set()
         self._resume: dict[str, float] = {}
         self._looked = 0.0
         self._rng = self._pick = random.Random(seed)
@@ -109,7 +114,10 @@ class Chaos:
         self._end(name, signal.SIGKILL)
 
     def kill_child(self) -> None:
-        parent = self.cluster.processes[self._pick.choice(WORKERS)].pid
+        name = self._pick.choice(WORKERS)
+        parent = self.cluster.processes[name].pid
+        if time.monotonic() - self._started[name] < START_SECONDS:
+            self._may_fail.add(name)
         self._interrupted += LARGEST_GROUP
         with suppress(FileNotFoundError, ProcessLookupError):
             for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
@@ -190,13 +198,21 @@ class Chaos:
                 self.wrong.append(f"{name} did not end within {DRAIN_SECONDS:g} s of SIGTERM")
                 self._end(name, signal.SIGKILL)
             return
-        if process is not None and name not in self._ended_by_us:
-            self.wrong.append(f"{name} ended by itself with exit code {code}")
+        # A worker whose child dies while it starts says so and fails, for whoever started it to try again.
+        failed = name in self._may_fail and code == EX_FAILURE
+        if process is not None and name not in self._ended_by_us and not failed:
+            self.wrong.append(f"{name} ended by itself with exit code {code}; its log ends:\n{self._log_end(name)}")
         self._ended_by_us.discard(name)
         self._drained.pop(name, None)
         self._thaw.pop(name, None)
+        self._may_fail.discard(name)
+        self._started[name] = time.monotonic()
         start = self.cluster.start_worker if name in WORKERS else self.cluster.start_reconciler
         start(name, seed=self.seed, layers=6, seconds_per_unit=0.1)
+
+    def _log_end(self, name: str) -> str:
+        lines = (self.cluster.folder / f"{name}.log").read_text(errors="replace").splitlines()
+        return "\n".join(lines[-LOG_LINES:])
 
     def _end(self, name: str, number: signal.Signals) -> None:
         self._ended_by_us.add(name)

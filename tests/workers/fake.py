@@ -62,6 +62,7 @@ class Plan:
     on: dict[str, str] = field(default_factory=dict)
     slow: dict[str, float] = field(default_factory=dict)
     failpoints: dict[str, str] = field(default_factory=dict)
+    loses_child_at_start: bool = False
 
     def __post_init__(self) -> None:
         self._passed: Counter[str] = Counter()
@@ -208,6 +209,8 @@ def run(plan: Plan) -> int:
     plan.arm()
     # A parent looks every five seconds for children that have died; tests have no time for that.
     AsynPool.timers = property(lambda pool: {pool.maintain_pool: MAINTAIN_SECONDS})
+    if plan.loses_child_at_start:
+        AsynPool.did_start_ok = lambda pool: False
     place = Place(plan.name, "cpu")
     lock = PlaceLock(plan.path / "run", plan.name)
     lock.acquire(plan.lock_seconds)

@@ -44,6 +44,12 @@ def test_a_killed_child_is_replaced_and_the_chunk_charged_with_a_crash(cluster):
     assert cluster.evaluated_once()
 
 
+def test_a_worker_whose_child_dies_while_it_starts_fails_so_that_it_is_started_again(cluster):
+    """Whoever looks after it takes 0 for a worker that was asked to stop."""
+    cluster.start_worker(loses_child_at_start=True)
+    assert cluster.wait_for_exit("fake-0") == 1
+
+
 @pytest.mark.fault(3)
 def test_when_a_host_is_gone_another_worker_takes_over_once_the_lease_is_over(make_cluster):
     cluster = make_cluster(**SHORT_LEASE)
