@@ -236,7 +236,7 @@ def _model_name(arguments: argparse.Namespace) -> str:
 
 
 def _warn_of_strangers(arguments: argparse.Namespace) -> None:
-    from skipmap.serving.node.server import is_loopback
+    from skipmap.serving.address import is_loopback
 
     if not is_loopback(arguments.host) and arguments.api_key_file is None:
         _say(f"warning: anybody who reaches {arguments.host} can use this node; give --api-key-file")

@@ -18,7 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from skipmap.client.connection import API, RETRY_SECONDS, Call, Connection, retry_after
+from skipmap.client.accounts import UsersClient
+from skipmap.client.connection import API, RETRY_SECONDS, Call, Connection
 from skipmap.client.documents import (
     CalibrationSetView,
     EntryView,
@@ -37,6 +38,7 @@ from skipmap.client.paths import Order, Sort, evaluation_params, flag, job_path,
 from skipmap.client.problems import read
 from skipmap.client.server import Server, find_server
 from skipmap.errors import InvalidInput, ModelFailure, NotFound
+from skipmap.serving.schedule import retry_after
 
 _STREAM_FAILURES = 5
 """Broken streams in a row, without an event between them, before giving up."""
@@ -70,6 +72,7 @@ class Client(AbstractContextManager["Client"]):
         self._pause = pause
         self.maps = MapsClient(self._connection)
         self.nodes = NodesClient(self._connection)
+        self.users = UsersClient(self._connection)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -120,7 +123,7 @@ class Client(AbstractContextManager["Client"]):
         headers = {"If-None-Match": etag} if etag else {}
         response = self._connection.send(Call("GET", job_path(job_id), headers=headers), retry=retry)
         job = None if response.status_code == 304 else read(JobView, response)
-        return Poll(job, response.headers.get("etag", etag), retry_after(response))
+        return Poll(job, response.headers.get("etag", etag), retry_after(response.headers.get("retry-after")))
 
     def cancel(self, job_id: str) -> JobView:
         """Stop a job for good."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import email.utils
 import itertools
 import random
 import time
@@ -18,6 +17,7 @@ from skipmap import __version__
 from skipmap.client.problems import error_of
 from skipmap.client.server import Server
 from skipmap.errors import ModelFailure
+from skipmap.serving.schedule import retry_after
 
 API = "/api/v1"
 TIMEOUT_SECONDS = 30.0
@@ -105,7 +105,7 @@ class Connection:
                     return response
                 failure = error_of(response)
                 may_repeat = _is_busy(response) and (call.repeatable or response.status_code == 429)
-                wait = retry_after(response) or wait
+                wait = retry_after(response.headers.get("retry-after")) or wait
             if not may_repeat or time.monotonic() + wait > deadline:
                 raise failure
             if number == 0 and self._on_retry:
@@ -141,18 +141,6 @@ class Connection:
                 "--server or SKIPMAP_SERVER"
             )
         return ModelFailure(f"{self.server.url} gave no answer ({_reason(error)})")
-
-
-def retry_after(response: httpx2.Response) -> float | None:
-    """Seconds that the server asks to wait; None when it does not say."""
-    text = response.headers.get("retry-after", "")
-    if text.isascii() and text.isdigit():
-        return float(text)
-    try:
-        moment = email.utils.parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, moment.timestamp() - time.time())
 
 
 def _is_busy(response: httpx2.Response) -> bool:

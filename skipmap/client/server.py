@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from skipmap.errors import InvalidInput, NotFound
+from skipmap.serving.address import is_loopback
 from skipmap.settings import get_settings
 
 DEFAULT_SERVER = "http://127.0.0.1:8765"
@@ -46,7 +46,7 @@ class Server:
     @property
     def is_local(self) -> bool:
         """Whether nothing that is sent there leaves this machine."""
-        return _is_loopback(urlsplit(self.url).hostname or "")
+        return is_loopback(urlsplit(self.url).hostname or "")
 
 
 def find_server(url: str | None = None, token_file: Path | None = None, *, insecure: bool = False) -> Server:
@@ -123,10 +123,3 @@ def _checked(text: str, name: str) -> str:
     if not token or len(token) > _TOKEN_BYTES or not all("!" <= char <= "~" for char in token):
         raise InvalidInput(name, "holds no token: one word of ASCII characters is expected")
     return token
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")

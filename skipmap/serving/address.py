@@ -46,13 +46,17 @@ class Service:
     @property
     def is_local(self) -> bool:
         """Whether nothing that is sent there leaves this machine."""
-        host = urlsplit(self.url).hostname or ""
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost" or host.endswith(".localhost")
+        return is_loopback(urlsplit(self.url).hostname or "")
 
     @property
     def is_encrypted(self) -> bool:
         """Whether it is spoken to over TLS."""
         return self.url.startswith("https:")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address leads to this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

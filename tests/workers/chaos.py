@@ -204,7 +204,9 @@ class Chaos:
             self.wrong.append(f"{name} ended by itself with exit code {code}; its log ends:\n{self._log_end(name)}")
         self._ended_by_us.discard(name)
         self._drained.pop(name, None)
-        self._thaw.pop(name, None)
+        if self._thaw.pop(name, None) is not None:
+            # A child may have been frozen before it could ask to die with its parent; it keeps the place until it wakes.
+            self._signal_group(name, signal.SIGCONT)
         self._may_fail.discard(name)
         self._started[name] = time.monotonic()
         start = self.cluster.start_worker if name in WORKERS else self.cluster.start_reconciler

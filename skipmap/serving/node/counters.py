@@ -33,16 +33,16 @@ class Counters:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._sums: dict[str, Served] = {}
+        self._names: set[str] = set()
         self._apart: dict[int | None, dict[str, Served]] = {}
 
     def add(self, domain: str | None, version: int | None, more: Served) -> None:
         """Add to a domain's sums; None is traffic of no domain of the map."""
         with self._lock:
             name = UNKNOWN if domain is None else domain
-            if name not in self._sums and len(self._sums) >= MAX_DOMAINS:
+            if name not in self._names and len(self._names) >= MAX_DOMAINS:
                 name = UNKNOWN
-            _add(self._sums.setdefault(name, Served()), more)
+            self._names.add(name)
             # Last used, last.
             of_version = self._apart[version] = self._apart.pop(version, {})
             _add(of_version.setdefault(name, Served()), more)
@@ -63,11 +63,6 @@ class Counters:
         with self._lock:
             found = self._apart.get(version, {})
             return {domain: DomainCounters(**asdict(served)) for domain, served in found.items()}
-
-    def by_domain(self) -> dict[str, DomainCounters]:
-        """The sums by domain, as a report carries them."""
-        with self._lock:
-            return {domain: DomainCounters(**asdict(served)) for domain, served in self._sums.items()}
 
 
 def _add(to: Served, more: Served) -> None:

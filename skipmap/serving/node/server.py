@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 import threading
@@ -46,14 +45,6 @@ def bind(host: str, port: int) -> socket.socket:
             "--port", f"cannot listen at {host} port {port}: {error}; choose another port"
         ) from None
     return listener
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def address_of(listener: socket.socket) -> str:

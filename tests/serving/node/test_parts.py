@@ -38,21 +38,21 @@ def test_next_batch(waiting, room, going, busy, chosen):
     assert [one.age for one in next_batch(queue, room, going, busy)] == chosen
 
 
-def test_counters_keep_versions_apart_and_domains_together():
+def test_counters_keep_versions_and_domains_apart():
     counters = Counters()
     counters.add("words", 1, Served(requests=1, emitted_tokens=5))
     counters.add("words", 2, Served(requests=2))
     counters.add(None, None, Served(blocks_run=3))
     assert counters.by_version()["words", 1] == Served(requests=1, emitted_tokens=5)
-    assert counters.by_domain()["words"].requests == 3
-    assert counters.by_domain()["unknown"].blocks_run == 3
+    assert counters.of_version(2)["words"].requests == 2
+    assert counters.of_version(None)["unknown"].blocks_run == 3
 
 
 def test_counters_hold_no_more_domains_than_a_report_takes():
     counters = Counters()
     for number in range(MAX_DOMAINS + 50):
         counters.add(f"d{number}", 1, Served(requests=1))
-    found = counters.by_domain()
+    found = counters.of_version(1)
     assert len(found) == MAX_DOMAINS + 1
     assert found["unknown"].requests == 50
 
@@ -64,7 +64,7 @@ def test_counters_keep_the_last_versions_apart():
         counters.add("words", version, Served(requests=1))
     kept = {0, *range(6, MAX_VERSIONS + 5)}
     assert {version for _, version in counters.by_version()} == kept
-    assert counters.by_domain()["words"].requests == 2 * (MAX_VERSIONS + 5)
+    assert counters.of_version(0)["words"].requests == MAX_VERSIONS + 6
 
 
 def test_chat_of_one_message_is_the_calibration_template(loaded, chat_prompt):

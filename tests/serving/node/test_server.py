@@ -10,7 +10,8 @@ import openai
 import pytest
 
 from skipmap.errors import InvalidInput
-from skipmap.serving.node.server import bind, is_loopback
+from skipmap.serving.address import is_loopback
+from skipmap.serving.node.server import bind
 from tests.serving.node.conftest import SECONDS, fixed, wait_until
 
 
