@@ -1,6 +1,8 @@
 # Every command works in a fresh checkout: what it needs is set up first, in .venv and in the model cache.
 PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
+# Many tests wait for processes: two at a time fill two cores. A file's tests stay together, for they share what is slow.
+PYTEST := $(VENV_PYTHON) -m pytest -n 2 --dist loadfile
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-gemma up down demo test test-fast test-full chaos mutants lint typecheck format bench clean
 
@@ -24,13 +26,13 @@ demo: setup ## Profile the demo model through the service and show the domain ma
 	@$(VENV_PYTHON) scripts/demo.py
 
 test: setup ## Run the tests, real demo model included
-	@$(VENV_PYTHON) -m pytest -m "not slow"
+	@$(PYTEST) -m "not slow"
 
 test-fast: setup ## Run the library's tests that need no model
-	@$(VENV_PYTHON) -m pytest -m "not slow and not model and not service"
+	@$(PYTEST) -m "not slow and not model and not service"
 
 test-full: setup ## Run all tests, long ones too
-	@$(VENV_PYTHON) -m pytest
+	@$(PYTEST)
 
 chaos: setup ## Kill, freeze and restart everything at random for ten minutes while jobs run
 	@$(VENV_PYTHON) -m tests.workers.chaos --seconds 600

@@ -92,6 +92,16 @@ class _OwnerConverter(PathConverter):
     regex = OWNER_PATTERN
 
 
+CONVERTERS: dict[str, type[BaseConverter]] = {
+    "id": _IdConverter,
+    "name": _NameConverter,
+    "number": _NumberConverter,
+    "node": _NodeConverter,
+    "owner": _OwnerConverter,
+}
+"""What a variable part of an address may look like, by its kind."""
+
+
 def all_routes() -> list[Route]:
     """Every route of the API."""
     return [route for module in _MODULES for route in module.routes]
@@ -117,15 +127,7 @@ def create_app(
         TRAP_HTTP_EXCEPTIONS=False,
         PROPAGATE_EXCEPTIONS=False,
     )
-    app.url_map.converters.update(
-        {
-            "id": _IdConverter,
-            "name": _NameConverter,
-            "number": _NumberConverter,
-            "node": _NodeConverter,
-            "owner": _OwnerConverter,
-        }
-    )
+    app.url_map.converters.update(CONVERTERS)
     # An address with two slashes in a row is another address, not one to be sent on from.
     app.url_map.merge_slashes = False
     if service.settings.trusted_proxies:

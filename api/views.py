@@ -207,5 +207,12 @@ def token_fields(token: Token) -> dict[str, Any]:
 
 
 def user_view(user: User) -> UserView:
-    """Somebody who holds tokens."""
-    return UserView(id=user.id, name=user.name, created_at=user.created_at, disabled_at=user.disabled_at)
+    """Somebody who signs in or holds tokens."""
+    return UserView(
+        id=user.id,
+        name=user.name,
+        role=user.role,
+        has_password=user.password_hash is not None,
+        created_at=user.created_at,
+        disabled_at=user.disabled_at,
+    )

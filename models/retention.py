@@ -17,21 +17,26 @@ from models.idempotency import forget_keys
 from models.jobs import ENDED, Job
 from models.nodes import forget_nodes
 from models.removal import empty_job
+from models.sessions import forget_sessions
 from models.settings import ServiceSettings
 from skipmap.errors import NotFound
 
 _DAY_SECONDS = 86400.0
+_SESSION_DAYS = 30
+"""How long a session is kept after its end."""
 _JOBS_AT_A_TIME = 20
 _SECONDS_AT_A_TIME = 2.0
 
 
 def forget_old(database: Database, settings: ServiceSettings) -> int:
-    """Remove some of the jobs that ended ``retain_days`` ago or earlier, old idempotency keys, and silent nodes.
+    """Remove some of the jobs that ended ``retain_days`` ago or earlier, and what is old beside them.
 
-    Returns how many jobs went; evaluations stay in the cache. A large job may take several calls, of seconds each.
+    That is idempotency keys, silent nodes, and sessions that have ended. Returns how many jobs went; evaluations stay
+    in the cache. A large job may take several calls, of seconds each.
     """
     database.transaction(forget_keys, settings.retain_keys_days * _DAY_SECONDS)
     database.transaction(forget_nodes, settings.retain_nodes_days * _DAY_SECONDS)
+    database.transaction(forget_sessions, _SESSION_DAYS * _DAY_SECONDS)
     if settings.retain_days is None:
         return 0
     until = time.monotonic() + _SECONDS_AT_A_TIME

@@ -20,11 +20,13 @@ from models.levels import Level
 from models.maps import Map, MapVersion
 from models.nodes import Node
 from models.reconcilers import Reconciler
+from models.sessions import UserSession
 from models.workers import Worker
 
 TABLES: tuple[type[Base], ...] = (
     User,
     Token,
+    UserSession,
     AuditEntry,
     Target,
     Draft,

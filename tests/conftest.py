@@ -32,10 +32,10 @@ os.environ.pop("SKIPMAP_CACHE", None)
 
 _ROOT = Path(__file__).resolve().parent.parent
 
-pytest_plugins = ["tests.postgres"]
+pytest_plugins = ["tests.browser", "tests.postgres"]
 
 
-_OF_THE_SERVICE = ("api", "client", "deploy", "migrations", "models", "scripts", "workers")
+_OF_THE_SERVICE = ("api", "client", "deploy", "migrations", "models", "scripts", "web", "workers")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         place = item.path.relative_to(_ROOT / "tests")
         of_its_commands = place.parts[0] == "cli" and place.name.startswith(
-            ("test_job", "test_maps", "test_sets")
+            ("test_job", "test_maps", "test_sets", "test_users")
         )
         if place.parts[0] in _OF_THE_SERVICE or of_its_commands:
             item.add_marker(pytest.mark.service)

@@ -17,7 +17,7 @@ _TOKEN_NAME = "first"
 
 def add_admin(session: Session, name: str) -> str:
     """Add a user with an admin token; returns the secret, which cannot be shown again. Raises Conflict."""
-    user = create_user(session, name)
+    user = create_user(session, name, role="admin")
     token, secret = create_token(session, user.id, _TOKEN_NAME, ["admin"])
     audit.record(session, user.id, "user.create", user.id, token=token.id)
     return secret

@@ -33,11 +33,12 @@ def _make(session: Session) -> str:
     # The user and the first token of this name come in one transaction, so the token leads to the user.
     user = next((token.user_id for token in tokens_of(session) if token.name == TOKEN_NAME), None)
     if user is None:
-        user = create_user(session, USER_NAME).id
+        user = create_user(session, USER_NAME, role="admin").id
     secret = create_token(session, user, TOKEN_NAME, ["admin"])[1]
     if authenticate(session, secret) is None:
         raise StandaloneError(
-            f"the user {USER_NAME!r} is disabled, so its new token would not work: enable it again"
+            f"the user {USER_NAME!r} is disabled, so its new token would not work: "
+            f"let an administrator run: skipmap users enable {USER_NAME}"
         )
     return secret
 

@@ -37,7 +37,7 @@ class Application:
 
 def applications(port: int) -> tuple[Application, ...]:
     """What runs, in the order in which it stops: the API first, so that no work comes in while the worker ends."""
-    serve = ("-c", str(ROOT / "api" / "gunicorn.conf.py"), "--bind", f"{HOST}:{port}", "api.app:create_app()")
+    serve = ("-c", str(ROOT / "api" / "gunicorn.conf.py"), "--bind", f"{HOST}:{port}", "web.app:create_app()")
     drains = f"it gives back what it is at, which may take up to {WORKER_STOP_SECONDS:.0f} s; Ctrl-C again: at once"
     return (
         Application("api", (sys.executable, "-m", "gunicorn", *serve), API_STOP_SECONDS),

@@ -230,6 +230,7 @@ class Stack:
     def _introduce(self, url: str) -> None:
         where = "" if url == url_of(DEFAULT_PORT) else f" --server {url}"
         self._console.say(f"Skipmap is ready: {url}")
+        self._console.say(f"  Dashboard     {url}/ (sign in with the token)")
         self._console.say(f"  Token         {short(self._token_file)}")
         self._console.say(f"  Nodes trust   {short(public_file(self._key_file))}")
         self._console.say(f"  Logs          {short(self._home / 'logs')}")

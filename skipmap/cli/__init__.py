@@ -1,8 +1,8 @@
 """The command line.
 
 Library: ``skipmap profile | compare | generate | show | report | models | drafts | doctor | router | keys | serve``.
-Service: ``skipmap jobs | sets | maps | nodes``. Progress and logs go to stderr, the answer to stdout. Modules are
-imported when their command runs, so that help and errors come at once.
+Service: ``skipmap jobs | sets | maps | nodes | users``. Progress and logs go to stderr, the answer to stdout. Modules
+are imported when their command runs, so that help and errors come at once.
 """
 
 from __future__ import annotations

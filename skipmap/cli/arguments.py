@@ -13,6 +13,7 @@ from skipmap.cli.map_arguments import add_maps, add_nodes
 from skipmap.cli.router_arguments import add_router_parser
 from skipmap.cli.serve import add_serve_parser
 from skipmap.cli.spec_arguments import data_options, decoding_options, spec_options, target_options
+from skipmap.cli.users_arguments import add_users
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -57,6 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_sets(commands)
     add_maps(commands)
     add_nodes(commands)
+    add_users(commands)
     add_keys_parser(commands)
     add_router_parser(commands)
     add_serve_parser(commands)

@@ -37,6 +37,11 @@ def node_path(node: str, rest: str = "") -> str:
     return f"{API}/nodes/{_segment(node, 'node')}{rest}"
 
 
+def user_path(user_id: str) -> str:
+    """Address of a user."""
+    return f"{API}/users/{_segment(user_id, 'user')}"
+
+
 def evaluation_params(sort: Sort, order: Order, level: int | None, feasible: bool | None) -> dict[str, Any]:
     """Which configurations, in which order."""
     return {"sort": sort, "order": order, "level": level, "feasible": flag(feasible)}

@@ -69,6 +69,7 @@ def test_answers_are_those_that_are_documented(app, admin, make_spec, shop, path
         "channel": "production",
         "version": "1",
         "job_id": admin.post("/jobs", json=make_spec()).get_json()["id"],
+        "user_id": admin.post("/users", json={"name": "somebody else"}).get_json()["id"],
         "set_id": admin.upload(b'{"id": 1, "prompt": "Hm."}').get_json()["id"],
     }
     turns = itertools.cycle((True, False))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.docker.admin import main
-from models.accounts import authenticate
+from models.accounts import authenticate, find_user
 from models.database import Database
 from models.settings import get_settings
 
@@ -24,6 +24,7 @@ def test_the_token_is_an_administrators(database: Database, capsys: pytest.Captu
     assert principal is not None
     assert principal.user_name == "ada"
     assert principal.may("jobs:write")
+    assert database.read(find_user, principal.user_id).role == "admin"
 
 
 def test_a_name_is_given_once(capsys: pytest.CaptureFixture[str]):

@@ -24,7 +24,7 @@ MANIFESTS = [
     for document in yaml.safe_load_all(path.read_text())
 ]
 
-SETTINGS = ["skipmap.settings", "models.settings", "workers.settings", "api.settings"]
+SETTINGS = ["skipmap.settings", "models.settings", "workers.settings", "api.settings", "web.settings"]
 OF_OTHERS = {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD"}
 SECRET = re.compile(r"PASSWORD|TOKEN|SECRET|_URL$")
 
@@ -77,7 +77,7 @@ def _of_kubernetes() -> Iterator[Container]:
 
 CONTAINERS = [*_of_compose(), *_of_kubernetes()]
 OURS = [each for each in CONTAINERS if each.image.startswith("skipmap:") and not each.is_patch]
-ENDING = ("migrate", "keys")
+ENDING = ("migrate", "keys", "secret")
 LASTING = [each for each in CONTAINERS if not each.name.endswith(ENDING) and not each.is_patch]
 
 
@@ -117,7 +117,7 @@ def test_images_of_ours_have_the_version_of_the_code(container: Container):
 @_each(OURS)
 def test_commands_name_modules_that_exist(container: Container):
     match container.command:
-        case ["python", "-m", module]:
+        case ["python", "-m", module, *_]:
             assert find_spec(module) is not None
             assert not hasattr(importlib.import_module(module), "__path__") or find_spec(f"{module}.__main__")
         case ["gunicorn", "-c", file, application]:

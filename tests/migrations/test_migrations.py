@@ -24,6 +24,7 @@ from models.errors import Unavailable
 from models.moves import Order, move
 from models.nodes import store_report
 from models.reconcilers import note_sweep
+from models.sessions import open_session
 from models.settings import get_settings
 from models.tables import METADATA
 from skipmap.maps.keys import new_key_file
@@ -109,6 +110,7 @@ def filled(database_url, tmp_path):
     bench = Bench(database, make_settings(database_url))
     user = database.transaction(create_user, "ada")
     database.transaction(create_token, user.id, "laptop", ["admin"])
+    database.transaction(open_session, user.id, lifetime_seconds=60, address="127.0.0.1", agent="a browser")
     uploaded, _ = database.transaction(store_set, b"lines", "a", 1, {})
     for table in (Target, Draft, Domain):
         database.transaction(add_entry, table, "mine", {"id": "x"}, user.id)
@@ -148,6 +150,36 @@ def test_down_and_up_again_on_a_filled_database(filled, connect):
     bench.submit()
     assert bench.work() is not None
     database.close()
+
+
+def test_who_held_an_admin_token_becomes_administrator(database_url, connect):
+    downgrade(database_url, "0003")
+    holders = {
+        "no token": None,
+        "admin": "'{admin,jobs:read}', NULL, NULL",
+        "for a while": "'{admin}', now() + interval '1 hour', NULL",
+        "less": "'{jobs:write}', NULL, NULL",
+        "expired": "'{admin}', now() - interval '1 hour', NULL",
+        "revoked": "'{admin}', NULL, now()",
+    }
+    with connect(database_url) as connection:
+        for name, token in holders.items():
+            connection.execute(text(f"INSERT INTO users (id, name) VALUES ('{name}', '{name}')"))
+            for number in range(2 if token else 0):
+                connection.execute(
+                    text(
+                        "INSERT INTO tokens (id, user_id, name, prefix, sha256, scopes, expires_at, revoked_at) "
+                        f"VALUES ('{name} {number}', '{name}', 'a token', 'skm_', '{name} {number}', {token})"
+                    )
+                )
+        connection.commit()
+    upgrade(database_url)
+    with connect(database_url) as connection:
+        roles = dict(list(connection.execute(text("SELECT name, role FROM users"))))
+        # Processes of the release before know no roles yet.
+        connection.execute(text("INSERT INTO users (id, name) VALUES ('later', 'later')"))
+        assert connection.execute(text("SELECT role FROM users WHERE id = 'later'")).scalar_one() == "viewer"
+    assert roles == {name: "admin" if name in ("admin", "for a while") else "viewer" for name in holders}
 
 
 def test_processes_that_migrate_at_once_wait_for_each_other(empty_database_url, connect):

@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from deploy.standalone.admin import USER_NAME, ensure_admin
 from deploy.standalone.errors import StandaloneError
-from models.accounts import User, authenticate, disable_user, revoke_token, tokens_of
+from models.accounts import User, authenticate, create_user, disable_user, find_user, revoke_token, tokens_of
 from models.database import Database
 
 
@@ -23,6 +23,7 @@ def test_made_once(database: Database, file: Path):
     principal = database.transaction(authenticate, secret)
     assert principal.user_name == USER_NAME
     assert principal.may("maps:publish")
+    assert database.read(find_user, principal.user_id).role == "admin"
     assert ensure_admin(database, file) is None
     assert len(database.transaction(tokens_of)) == 1
 
@@ -55,6 +56,7 @@ def test_lost_token_is_replaced(database: Database, file: Path, loss: str):
 def test_disabled_user_gets_no_useless_token(database: Database, file: Path):
     ensure_admin(database, file)
     user = database.transaction(lambda session: session.scalars(select(User.id)).one())
+    database.transaction(create_user, "another", role="admin")
     database.transaction(disable_user, user)
     with pytest.raises(StandaloneError, match=f"'{USER_NAME}' is disabled"):
         ensure_admin(database, file)
