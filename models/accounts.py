@@ -24,6 +24,7 @@ __all__ = [
     "Scope",
     "Token",
     "User",
+    "all_tokens",
     "authenticate",
     "create_token",
     "create_user",
@@ -35,7 +36,6 @@ __all__ = [
     "list_users",
     "revoke_token",
     "set_role",
-    "tokens_of",
     "user_by_oidc",
 ]
 
@@ -127,17 +127,26 @@ def authenticate(session: Session, secret: str) -> Principal | None:
     return Principal(user.id, user.name, token.id, frozenset(token.scopes))
 
 
-def tokens_of(session: Session, user_id: str | None = None) -> Sequence[Token]:
-    """Tokens of a user, or of all, newest first."""
-    query = select(Token).order_by(Token.id.desc())
-    return session.scalars(query if user_id is None else query.where(Token.user_id == user_id)).all()
+def all_tokens(session: Session) -> Sequence[Token]:
+    """Tokens of all users, newest first."""
+    return session.scalars(select(Token).order_by(Token.id.desc())).all()
 
 
 def list_tokens(
-    session: Session, *, limit: int, only: str | None = None, before: str | None = None
+    session: Session,
+    *,
+    limit: int,
+    only: str | None = None,
+    user_id: str | None = None,
+    before: str | None = None,
 ) -> Sequence[Token]:
-    """A page of tokens, newest first, or one by its id; ``before``: id of the last one of the page before."""
+    """A page of tokens, newest first, of all or of one user, or one by its id.
+
+    ``before``: id of the last one of the page before.
+    """
     query = select(Token).order_by(Token.id.desc()).limit(limit)
+    if user_id is not None:
+        query = query.where(Token.user_id == user_id)
     if only is not None:
         query = query.where(Token.id == only)
     return session.scalars(query if before is None else query.where(Token.id < before)).all()
@@ -181,14 +190,20 @@ def set_role(session: Session, user_id: str, role: Role, *, but: str | None = No
     return user
 
 
-def link_oidc(session: Session, user_id: str, subject: str | None) -> None:
-    """Let an identity sign in as the user, None: nobody. Raises NotFound, and Conflict when it is another user's."""
+def link_oidc(session: Session, user_id: str, subject: str | None, *, but: str | None = None) -> None:
+    """Let an identity sign in as the user, None: nobody. Raises NotFound, and Conflict when it is another user's.
+
+    The user's sessions end, all but the one with the id ``but``: whoever had the identity before may have opened them.
+    """
+    user = _held(session, user_id)
+    if user.oidc_subject == subject:
+        return
+    user.oidc_subject = subject
     try:
-        session.execute(
-            update(User).where(User.id == find_user(session, user_id).id).values(oidc_subject=subject)
-        )
+        session.flush()
     except IntegrityError as error:
         raise _identity_taken(subject) from error
+    end_sessions(session, user_id, but)
 
 
 def disable_user(session: Session, user_id: str) -> None:

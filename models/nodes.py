@@ -161,7 +161,7 @@ def list_nodes(
         if value is not None:
             query = query.where(column == value)
     if stale is not None:
-        query = query.where(_STALE if stale else not_(_STALE))
+        query = query.where(IS_STALE if stale else not_(IS_STALE))
     return [NodeSeen(*row) for row in session.execute(query)]
 
 
@@ -182,17 +182,17 @@ def forget_nodes(session: Session, seconds: float) -> int:
 def node_totals(session: Session) -> dict[tuple[str, str, str], int]:
     """Number of nodes by map, channel, and whether they are ``stale``, ``behind`` their channel, or ``current``."""
     is_behind = and_(Channel.version.is_not(None), Channel.version.is_distinct_from(Node.version))
-    condition = case((_STALE, "stale"), (is_behind, "behind"), else_="current").label("condition")
+    condition = case((IS_STALE, "stale"), (is_behind, "behind"), else_="current").label("condition")
     here = and_(Channel.map_name == Node.map_name, Channel.name == Node.channel)
     seen = select(Node.map_name, Node.channel, condition).outerjoin(Channel, here).subquery()
     rows = session.execute(select(seen, func.count()).group_by(*seen.c))
     return {(name, channel, found): count for name, channel, found, count in rows}
 
 
-_SILENT: ColumnElement[bool] = Node.seen_at < func.clock_timestamp() - func.make_interval(
+IS_SILENT: ColumnElement[bool] = Node.seen_at < func.clock_timestamp() - func.make_interval(
     0, 0, 0, 0, 0, 0, MISSED_POLLS * Node.poll_seconds + GRACE_SECONDS
 )
-_STALE: ColumnElement[bool] = or_(Node.state != "FRESH", _SILENT)
+IS_STALE: ColumnElement[bool] = or_(Node.state != "FRESH", IS_SILENT)
 
 
 def _keep() -> Any:
@@ -200,7 +200,7 @@ def _keep() -> Any:
     names = {column.name for column in Node.__table__.columns} - {"id", "first_seen_at", "seen_at"}
     return (
         update(cast(Table, Node.__table__))
-        .where(Node.id == bindparam("node"), or_(Node.reported_by == bindparam("new_reported_by"), _SILENT))
+        .where(Node.id == bindparam("node"), or_(Node.reported_by == bindparam("new_reported_by"), IS_SILENT))
         .values({name: bindparam(f"new_{name}") for name in names} | {"seen_at": func.clock_timestamp()})
         .returning(Node.__table__.c.id)
     )
@@ -217,7 +217,7 @@ def _seen() -> Any:
         MapVersion.digest == Node.digest,
     )
     return (
-        select(Node, _STALE.label("is_stale"), Channel.version, MapVersion.summary["domains"])
+        select(Node, IS_STALE.label("is_stale"), Channel.version, MapVersion.summary["domains"])
         .outerjoin(Channel, here)
         .outerjoin(MapVersion, runs)
         .execution_options(populate_existing=True)

@@ -132,8 +132,9 @@ def list_jobs(
     draft: str | None = None,
     domain: str | None = None,
     labels: Mapping[str, str] | None = None,
+    name: str | None = None,
 ) -> Sequence[Job]:
-    """Jobs, newest first; ``before``: id of the last one of the page before."""
+    """Jobs, newest first; ``before``: id of the last one of the page before, ``name``: a part of the name."""
     # What a list does not show may be long.
     unread = (defer(column, raiseload=True) for column in (Job.spec, Job.facts, Job.outcome))
     query = select(Job).options(*unread).order_by(Job.id.desc()).limit(limit)
@@ -144,6 +145,8 @@ def list_jobs(
             query = query.where(column == value)
     if labels:
         query = query.where(Job.labels.contains(dict(labels)))
+    if name is not None:
+        query = query.where(Job.name.icontains(name, autoescape=True))
     return session.scalars(query).all()
 
 

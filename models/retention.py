@@ -15,6 +15,7 @@ from models.database import Database
 from models.errors import Conflict
 from models.idempotency import forget_keys
 from models.jobs import ENDED, Job
+from models.marks import forget_marks
 from models.nodes import forget_nodes
 from models.removal import empty_job
 from models.sessions import forget_sessions
@@ -31,10 +32,11 @@ _SECONDS_AT_A_TIME = 2.0
 def forget_old(database: Database, settings: ServiceSettings) -> int:
     """Remove some of the jobs that ended ``retain_days`` ago or earlier, and what is old beside them.
 
-    That is idempotency keys, silent nodes, and sessions that have ended. Returns how many jobs went; evaluations stay
-    in the cache. A large job may take several calls, of seconds each.
+    That is idempotency keys, marks of forms, silent nodes, and sessions that have ended. Returns how many jobs went;
+    evaluations stay in the cache. A large job may take several calls, of seconds each.
     """
     database.transaction(forget_keys, settings.retain_keys_days * _DAY_SECONDS)
+    database.transaction(forget_marks, settings.retain_keys_days * _DAY_SECONDS)
     database.transaction(forget_nodes, settings.retain_nodes_days * _DAY_SECONDS)
     database.transaction(forget_sessions, _SESSION_DAYS * _DAY_SECONDS)
     if settings.retain_days is None:

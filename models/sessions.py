@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, delete, func, or_, select, update
+from sqlalchemy import (
+    CheckConstraint,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    Text,
+    and_,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from models.base import Base, Created, Id, clean, interval, new_id, one_of
@@ -111,9 +123,7 @@ def session_principal(session: Session, secret: str, idle_seconds: float) -> Ses
         .where(
             # The hash of 256 random bits tells nothing by how far a comparison gets.
             UserSession.sha256 == hash_secret(secret),
-            UserSession.ended_at.is_(None),
-            UserSession.expires_at > now,
-            UserSession.seen_at > now - interval(idle_seconds),
+            can_be_used(idle_seconds),
             User.disabled_at.is_(None),
             Token.revoked_at.is_(None),
             or_(Token.expires_at.is_(None), Token.expires_at > now),
@@ -130,15 +140,21 @@ def session_principal(session: Session, secret: str, idle_seconds: float) -> Ses
     )
 
 
-def sessions_of(session: Session, user_id: str) -> Sequence[UserSession]:
-    """Sessions of a user that are neither ended nor over, the ``MOST_LISTED`` newest ones, newest first."""
+def can_be_used(idle_seconds: float) -> ColumnElement[bool]:
+    """Whether a session is neither ended, nor over, nor unused for ``idle_seconds``."""
+    now = func.clock_timestamp()
+    return and_(
+        UserSession.ended_at.is_(None),
+        UserSession.expires_at > now,
+        UserSession.seen_at > now - interval(idle_seconds),
+    )
+
+
+def sessions_of(session: Session, user_id: str, idle_seconds: float) -> Sequence[UserSession]:
+    """Sessions of a user that can be used, the ``MOST_LISTED`` newest ones, newest first."""
     return session.scalars(
         select(UserSession)
-        .where(
-            UserSession.user_id == user_id,
-            UserSession.ended_at.is_(None),
-            UserSession.expires_at > func.clock_timestamp(),
-        )
+        .where(UserSession.user_id == user_id, can_be_used(idle_seconds))
         .order_by(UserSession.id.desc())
         .limit(MOST_LISTED)
     ).all()

@@ -18,6 +18,7 @@ from models.idempotency import IdempotencyKey
 from models.jobs import Job
 from models.levels import Level
 from models.maps import Map, MapVersion
+from models.marks import FormMark
 from models.nodes import Node
 from models.reconcilers import Reconciler
 from models.sessions import UserSession
@@ -27,6 +28,7 @@ TABLES: tuple[type[Base], ...] = (
     User,
     Token,
     UserSession,
+    FormMark,
     AuditEntry,
     Target,
     Draft,

@@ -21,6 +21,7 @@ from models.calibration_sets import store_set
 from models.catalog import Domain, Draft, Target, add_entry
 from models.database import Database
 from models.errors import Unavailable
+from models.marks import take_mark
 from models.moves import Order, move
 from models.nodes import store_report
 from models.reconcilers import note_sweep
@@ -111,6 +112,7 @@ def filled(database_url, tmp_path):
     user = database.transaction(create_user, "ada")
     database.transaction(create_token, user.id, "laptop", ["admin"])
     database.transaction(open_session, user.id, lifetime_seconds=60, address="127.0.0.1", agent="a browser")
+    database.transaction(take_mark, user.id, "a mark", new_id())
     uploaded, _ = database.transaction(store_set, b"lines", "a", 1, {})
     for table in (Target, Draft, Domain):
         database.transaction(add_entry, table, "mine", {"id": "x"}, user.id)

@@ -17,14 +17,15 @@ from models.accounts import (
     enable_user,
     find_user,
     link_oidc,
+    list_tokens,
     list_users,
     revoke_token,
     set_role,
-    tokens_of,
     user_by_oidc,
 )
 from models.audit import record
 from models.errors import Conflict
+from models.sessions import open_session, sessions_of
 from skipmap.errors import InvalidInput, NotFound
 
 
@@ -80,7 +81,7 @@ def test_what_is_wrong_expired_revoked_or_disabled_opens_nothing(database, user)
     assert database.transaction(authenticate, other) is None
     database.transaction(enable_user, user.id)
     assert database.transaction(authenticate, other) is not None
-    assert [one.name for one in database.transaction(tokens_of, user.id)] == ["c", "b", "a"]
+    assert [one.name for one in database.read(list_tokens, limit=9, user_id=user.id)] == ["c", "b", "a"]
 
 
 def test_bad_requests_are_explained(database, user):
@@ -132,6 +133,24 @@ def test_users_are_found_by_id_name_and_identity(database, user):
     assert database.read(user_by_oidc, "idp|1").id == user.id
     with pytest.raises(NotFound):
         database.transaction(link_oidc, "nobody", "idp|3")
+
+
+def test_another_identity_ends_the_other_sessions(database, user):
+    def sign_in() -> str:
+        return database.transaction(open_session, user.id, lifetime_seconds=60, address="::1", agent="tests")[
+            0
+        ].id
+
+    def listed() -> list[str]:
+        return [row.id for row in database.read(sessions_of, user.id, 60.0)]
+
+    here, other = sign_in(), sign_in()
+    database.transaction(partial(link_oidc, but=here), user.id, None)
+    assert listed() == [other, here]
+    database.transaction(partial(link_oidc, but=here), user.id, "idp|1")
+    assert listed() == [here]
+    database.transaction(link_oidc, user.id, None)
+    assert listed() == []
 
 
 def test_the_last_administrator_stays(database, user):

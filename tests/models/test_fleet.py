@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import delete, event
 
 from models.base import new_id
-from models.fleet import CONDITIONS, find_member, fleet_groups, fleet_reasons, list_fleet
+from models.fleet import CONDITIONS, find_member, fleet_groups, fleet_reasons, list_places, members_at
 from models.maps import NewVersion, add_version
 from models.moves import Order, move
-from models.nodes import list_nodes, store_report
+from models.nodes import Node, list_nodes, store_report
 from skipmap.errors import NotFound
 from skipmap.maps.keys import new_key_file
 from tests.models.test_nodes import age, report
@@ -61,8 +61,7 @@ def fleet(database, point):
 
 
 def listed(database, **asked):
-    found = database.read(list_fleet, **{"limit": 100, **asked})
-    return [member.seen.node.id for member in found]
+    return [node for _, node in database.read(list_places, **{"limit": 100, **asked})]
 
 
 def test_groups_count_what_a_plain_look_at_every_node_counts(database, fleet):
@@ -113,10 +112,27 @@ def test_stale_nodes_come_first_then_those_behind(database, fleet):
         *("a-current", "i-canary", "j-other"),
     ]
     pages, after = [], None
-    while found := database.read(list_fleet, limit=3, after=after):
-        pages += [member.seen.node.id for member in found]
-        after = found[-1].place
+    while found := database.read(list_places, limit=3, after=after):
+        pages += [node for _, node in found]
+        after = found[-1]
     assert pages == everyone
+
+
+def test_all_are_put_in_order_without_what_they_report(database, fleet):
+    asked = []
+    event.listen(database._reader, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    places = database.read(list_places, limit=100)
+    (statement,) = asked
+    assert "domains" not in statement
+    assert "reason" not in statement
+    # By then one is gone, and another one has come back.
+    gone, silent = places[1], places[0]
+    database.transaction(lambda session: session.execute(delete(Node).where(Node.id == gone[1])))
+    database.transaction(store_report, report(silent[1], version=2), "somebody", 100)
+    members = database.read(members_at, places[:3])
+    assert [member.seen.node.id for member in members] == [silent[1], places[2][1]]
+    assert members[0].condition == "current"
+    assert database.read(members_at, []) == []
 
 
 def test_filters(database, fleet):
@@ -154,8 +170,9 @@ def test_figures_are_those_of_the_version_that_the_node_runs(database):
         report("e", version=None, sequence=None, digest=None, state="NONE"),
     ):
         database.transaction(store_report, one, "somebody", 100)
-    members = [member.seen for member in database.read(list_fleet, limit=10)]
+    places = database.read(list_places, limit=10)
+    members = [member.seen for member in database.read(members_at, places)]
     found = {seen.node.id: seen.calibrated for seen in members}
     qa = {"qa": {"skip": [1]}}
     assert found == {"a": qa, "b": qa, "c": None, "d": {"chat": {"skip": [2]}}, "e": None}
-    assert database.read(list_fleet, limit=0) == []
+    assert database.read(list_places, limit=0) == []

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 from models import removal, retention
+from models.accounts import create_user
+from models.base import new_id
+from models.marks import take_mark
 from models.retention import forget_old
 
 
@@ -32,6 +35,15 @@ def test_a_large_job_goes_bit_by_bit(bench, monkeypatch):
         calls += 1
     assert calls > 3
     assert {name for name, rows in bench.dump().items() if rows} == {"evaluation_cache"}
+
+
+def test_old_marks_of_forms_are_forgotten(bench):
+    user = bench.database.transaction(create_user, "ada")
+    for mark in ("old", "young"):
+        bench.database.transaction(take_mark, user.id, mark, new_id())
+    bench.sql("UPDATE form_marks SET created_at = clock_timestamp() - interval '8 days' WHERE mark = 'old'")
+    forget_old(bench.database, bench.settings)
+    assert bench.sql("SELECT mark FROM form_marks") == ["young"]
 
 
 def test_old_idempotency_keys_are_forgotten(bench):

@@ -143,7 +143,8 @@ def test_a_user_sees_and_ends_the_own_sessions(database, ada, sign_in, who):
     ended, _ = sign_in(ada)
     sign_in(ada, lifetime_seconds=-1)
     database.transaction(end_session, ended.id, user_id=ada.id)
-    assert [row.id for row in database.read(sessions_of, ada.id)] == [second.id, first.id]
+    assert [row.id for row in database.read(sessions_of, ada.id, 60.0)] == [second.id, first.id]
+    assert database.read(sessions_of, ada.id, 0.0) == []
     with pytest.raises(NotFound):
         database.transaction(end_session, theirs.id, user_id=ada.id)
     with pytest.raises(NotFound):
