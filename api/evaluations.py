@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -12,6 +10,7 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from api.csv import csv_file, csv_text
 from api.paging import PageQuery, bad_cursor, make_cursor, page_of, read_cursor
 from api.routes import Answer, Routes
 from api.service import current_service
@@ -22,8 +21,7 @@ from skipmap.client.documents import EvaluationView, Page
 from skipmap.errors import InvalidInput
 
 routes = Routes("jobs")
-_CSV_ROWS = 1000
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_ROWS_AT_A_TIME = 1000
 _COLUMNS = (
     "skip",
     "level",
@@ -95,7 +93,7 @@ def get_evaluations(job_id: str, query: EvaluationsQuery) -> Response:
     database = current_service().database
     if query.format == "csv":
         return _csv(database, selection, query)
-    selection = replace(selection, after=_place(query.cursor, selection))
+    selection = replace(selection, after=place_of_cursor(query.cursor, selection))
     items, last = database.read(read_evaluations, selection, query.limit)
     return page_of(items, None if last is None else make_cursor(selection.order, last))
 
@@ -126,53 +124,46 @@ def read_evaluations(
     return views, place_of(rows[limit - 1], selection.sort) if len(rows) > limit else None
 
 
+def read_all(database: Database, selection: Selection) -> Iterator[list[EvaluationView]]:
+    """All that is selected, from the first row on, some at a time; raises NotFound.
+
+    The first ones are read before this returns, so that what can go wrong still gets a status of its own.
+    """
+    first = database.read(read_evaluations, selection, _ROWS_AT_A_TIME)
+    return _following(database, selection, *first)
+
+
+def _following(
+    database: Database, selection: Selection, views: list[EvaluationView], last: list[Any] | None
+) -> Iterator[list[EvaluationView]]:
+    yield views
+    while last is not None:
+        views, last = database.read(read_evaluations, replace(selection, after=last), _ROWS_AT_A_TIME)
+        yield views
+
+
 def _csv(database: Database, selection: Selection, query: EvaluationsQuery) -> Response:
     if query.cursor is not None:
         raise InvalidInput("cursor", "csv gives all rows at once; leave the cursor out")
     if query.per_prompt:
         raise InvalidInput("per_prompt", "csv holds one row a configuration; ask for json")
-    # The first rows are read before the answer begins, so that what can go wrong still gets a status of its own.
-    first = database.read(read_evaluations, selection, _CSV_ROWS)
-    response = Response(_csv_lines(database, selection, first), content_type="text/csv; charset=utf-8")
-    name = f"evaluations-{selection.job_id}.csv"
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    return csv_file(_csv_lines(read_all(database, selection)), f"evaluations-{selection.job_id}.csv")
 
 
-def _csv_lines(
-    database: Database, selection: Selection, page: tuple[list[EvaluationView], list[Any] | None]
-) -> Iterator[str]:
-    yield _csv_text([_COLUMNS])
-    while True:
-        views, last = page
-        yield _csv_text([_cells(view) for view in views])
-        if last is None:
-            return
-        page = database.read(read_evaluations, replace(selection, after=last), _CSV_ROWS)
+def _csv_lines(parts: Iterator[list[EvaluationView]]) -> Iterator[str]:
+    yield csv_text([_COLUMNS])
+    for views in parts:
+        yield csv_text([_cells(view) for view in views])
 
 
 def _cells(view: EvaluationView) -> list[Any]:
     fields = view.model_dump(include=set(_COLUMNS))
     fields["skip"] = ",".join(map(str, view.skip)) or "dense"
-    return [_cell(fields[name]) for name in _COLUMNS]
+    return [fields[name] for name in _COLUMNS]
 
 
-def _cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    # A spreadsheet would run text that begins so.
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return "'" + value
-    return value
-
-
-def _csv_text(rows: Sequence[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue()
-
-
-def _place(cursor: str | None, selection: Selection) -> list[Any] | None:
+def place_of_cursor(cursor: str | None, selection: Selection) -> list[Any] | None:
+    """Where a cursor of this selection's order goes on; None without one. Raises InvalidInput for any other text."""
     place = read_cursor(cursor, selection.order)
     if place is None:
         return None

@@ -36,6 +36,10 @@ timeout = 60
 graceful_timeout = 10
 keepalive = 15
 control_socket_disable = True
+# The app believes as many proxies as the settings say; gunicorn by itself believes whoever comes from this machine.
+forwarded_allow_ips = ""
+forwarder_headers = ""
+secure_scheme_headers: dict[str, str] = {}
 # The app writes one line a request itself.
 accesslog = None
 errorlog = "-"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import IO, Any, Union, get_args, get_origin
 
 from flask import request
 from gunicorn.http.errors import ParseException
@@ -82,7 +82,7 @@ def body_pieces(most_bytes: int, what: str) -> Iterator[bytes]:
         wanted = _PIECE_BYTES if length is None else min(_PIECE_BYTES, length - size)
         if wanted == 0:
             return
-        piece = _piece(wanted)
+        piece = _piece(request.environ["wsgi.input"], wanted)
         if not piece:
             break
         size += len(piece)
@@ -119,14 +119,25 @@ def validated(model: type[BaseModel], data: dict[str, Any]) -> BaseModel:
         raise _first_problem(error) from None
 
 
-def _piece(size: int) -> bytes:
+class TimedBody:
+    """A request's body that raises ProblemError when a piece of it takes too long, for whoever parses forms."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        return _piece(self._stream, size)
+
+
+def _piece(stream: IO[bytes], size: int) -> bytes:
     seconds = current_service().settings.body_seconds
     stalled = ProblemError(
         REQUEST_TIMEOUT, f"{size} bytes of the body took longer than {seconds:g} s; send it again"
     )
     try:
         with within(seconds, stalled):
-            piece: bytes = request.environ["wsgi.input"].read(size)
+            piece = stream.read(size)
     except (ParseException, OSError):
         raise ProblemError(
             BAD_REQUEST, "the body is cut short or its chunks are malformed; send it again"

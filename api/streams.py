@@ -41,8 +41,13 @@ class EventsQuery(Query):
 )
 def get_events(job_id: str, query: EventsQuery) -> Response:
     """Follow a job by server-sent events: id is the event's number, event its kind, data a JSON object."""
+    return event_stream(job_id, query.after)
+
+
+def event_stream(job_id: str, after: int) -> Response:
+    """The events of a job after a number, or after the one that the request's Last-Event-ID names; raises NotFound."""
     service = current_service()
-    after = _last_event_id(query.after)
+    after = _last_event_id(after)
     mark = service.database.read(job_marks, [job_id]).get(job_id)
     if mark is None:
         raise NotFound(f"no job {job_id!r}")

@@ -7,7 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -32,6 +32,7 @@ MEDIA_TYPES = (*JSON_LINES, CSV)
 Format = Literal["jsonl", "spec_bench", "mmlu"]
 _MOST_CATEGORIES = 50
 _DEEPEST = 32
+_PIECE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -43,19 +44,48 @@ class Upload:
     statistics: dict[str, Any]
 
 
+class BadFile(InvalidInput):
+    """A file that cannot be used; says of itself what the first of its problems says."""
+
+    def __init__(self, problems: Sequence[InvalidInput]) -> None:
+        super().__init__(problems[0].field, problems[0].problem)
+        self.problems = tuple(problems)
+
+
 def read_upload(settings: ApiSettings, name: str) -> Upload:
     """Read and check the request's body; ``name`` stands for the file in messages.
 
     Raises ProblemError for a wrong type or too many bytes, and InvalidInput that names the line.
     """
-    media_type = _media_type()
+    is_table = _media_type() == CSV
+    pieces = body_pieces(settings.upload_bytes, "a calibration file")
+    return check_upload(settings, pieces, name, is_table=is_table)
+
+
+def check_upload(
+    settings: ApiSettings, pieces: Iterable[bytes], name: str, *, is_table: bool, most_problems: int = 1
+) -> Upload:
+    """Check a file that comes in pieces; ``name`` stands for it in messages, ``is_table``: CSV, else lines.
+
+    Raises ProblemError for too many lines or questions, and BadFile with as many problems as asked for.
+    """
     with tempfile.TemporaryDirectory(prefix="skipmap-upload-") as folder:
-        path = Path(folder) / ("upload.csv" if media_type == CSV else "upload.jsonl")
+        path = Path(folder) / ("upload.csv" if is_table else "upload.jsonl")
         with path.open("wb") as file:
-            for piece in body_pieces(settings.upload_bytes, "a calibration file"):
+            for piece in pieces:
                 file.write(piece)
             size = file.tell()
-        return aside(lambda: _upload(settings, path, name), size)
+        return aside(lambda: _upload(settings, path, name, most_problems), size)
+
+
+def pieces_of(settings: ApiSettings, file: IO[bytes]) -> Iterator[bytes]:
+    """A file of a form, piece by piece; raises ProblemError for one that is too large."""
+    size = 0
+    while piece := file.read(_PIECE_BYTES):
+        size += len(piece)
+        if size > settings.upload_bytes:
+            raise ProblemError(TOO_LARGE, f"a calibration file may have {settings.upload_bytes} bytes")
+        yield piece
 
 
 def lines_of(file: IO[bytes], name: str, most_bytes: int, most_lines: int) -> Iterator[bytes]:
@@ -87,9 +117,81 @@ def _media_type() -> str:
     return request.mimetype
 
 
-def _upload(settings: ApiSettings, path: Path, name: str) -> Upload:
-    kind, items = _checked(settings, path, name)
+def _upload(settings: ApiSettings, path: Path, name: str, most_problems: int) -> Upload:
+    try:
+        kind, items = _checked(settings, path, name)
+    except InvalidInput as error:
+        problems = [] if most_problems == 1 else list(islice(_problems(settings, path, name), most_problems))
+        raise BadFile(problems or [error]) from None
     return Upload(path.read_bytes(), len(items), _statistics(kind, items))
+
+
+def _problems(settings: ApiSettings, path: Path, name: str) -> Iterator[InvalidInput]:
+    """What is wrong with a refused file, line by line: each is looked at by itself, whatever comes before it."""
+    if path.suffix == ".csv":
+        yield from _row_problems(path, name)
+        return
+    reader = _Reader(name)
+    with path.open("rb") as file:
+        lines = lines_of(file, name, settings.upload_line_bytes, settings.upload_items)
+        for number in count(1):
+            problem = None
+            try:
+                # After a line that is too long there are no more: where the next one begins is not known.
+                line = next(lines, None)
+                if line is None:
+                    return
+                reader.read(number, line)
+            except InvalidInput as error:
+                problem = error
+            if problem is not None:
+                yield problem
+
+
+class _Reader:
+    """Reads the lines of a file one by one. Which format it has, the first line that can be read tells."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._places: dict[str, str] = {}
+        self._is_questions: bool | None = None
+
+    def read(self, number: int, line: bytes) -> None:
+        """Raise InvalidInput for what is wrong with this line."""
+        if not line.strip():
+            return
+        record = self._record(number, line)
+        if self._is_questions is None:
+            self._is_questions = is_spec_bench(record)
+        numbered = [(number, record)]
+        (item,) = (
+            questions_of(numbered, self._name, None) if self._is_questions else items_of(numbered, self._name)
+        )
+        place = f"line {number}"
+        first = self._places.setdefault(item.id, place)
+        refuse_duplicates([(first, item), (place, item)], file_label(self._name))
+
+    def _record(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            ((_, record),) = _shallow(objects([line], self._name), self._name)
+        except InvalidInput as error:
+            raise InvalidInput(line_label(self._name, number), error.problem) from None
+        return record
+
+
+def _row_problems(path: Path, name: str) -> Iterator[InvalidInput]:
+    start, last = 0, ""
+    while True:
+        try:
+            for _ in mmlu_items(path, start):
+                start += 1
+            return
+        except InvalidInput as error:
+            # One about the file as a whole comes again wherever reading begins.
+            if str(error) == last:
+                return
+            start, last = start + 1, str(error)
+            yield InvalidInput(error.field.replace(path.name, name), error.problem)
 
 
 def _statistics(kind: Format, items: Sequence[Item]) -> dict[str, Any]:

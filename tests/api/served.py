@@ -41,7 +41,14 @@ class Served:
 
 
 @contextmanager
-def serve(database: Database, url: str, home: Path, *scopes: str, **settings: object) -> Iterator[Served]:
+def serve(
+    database: Database,
+    url: str,
+    home: Path,
+    *scopes: str,
+    app: str = "api.app:create_app()",
+    **settings: object,
+) -> Iterator[Served]:
     """Serve a database with one process, to a token of some scopes; ``settings``: of the API, by name."""
 
     def work(session):
@@ -58,7 +65,7 @@ def serve(database: Database, url: str, home: Path, *scopes: str, **settings: ob
         "SKIPMAP_EVENT_POLL_SECONDS": "0.05",
         **given,
     }
-    command = [sys.executable, "-m", "gunicorn", "--config", "api/gunicorn.conf.py", "api.app:create_app()"]
+    command = [sys.executable, "-m", "gunicorn", "--config", "api/gunicorn.conf.py", app]
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     log = iter(process.stderr)

@@ -63,7 +63,7 @@ def test_prompts_are_given_when_asked_for(caller, job_id):
 
 
 def test_all_rows_as_csv(caller, job_id, monkeypatch):
-    monkeypatch.setattr("api.evaluations._CSV_ROWS", 4)
+    monkeypatch.setattr("api.evaluations._ROWS_AT_A_TIME", 4)
     answer = caller.get(f"/jobs/{job_id}/evaluations?format=csv&sort=metric")
     assert answer.mimetype == "text/csv"
     assert job_id in answer.headers["Content-Disposition"]
