@@ -4,7 +4,7 @@ VENV_PYTHON := .venv/bin/python
 # Many tests wait for processes: two at a time fill two cores. A file's tests stay together, for they share what is slow.
 PYTEST := $(VENV_PYTHON) -m pytest -n 2 --dist loadfile
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gemma up down demo test test-fast test-full chaos mutants lint typecheck format bench clean
+.PHONY: help setup setup-gemma up down demo test test-fast test-full browser screenshots chaos mutants lint typecheck format bench clean
 
 help: ## Show these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | while IFS= read -r line; do \
@@ -25,14 +25,20 @@ down: setup ## Stop what make up started
 demo: setup ## Profile the demo model through the service and show the domain map
 	@$(VENV_PYTHON) scripts/demo.py
 
-test: setup ## Run the tests, real demo model included
+browser: setup ## Install Chromium for the browser tests, where root may do so with apt
+	@$(VENV_PYTHON) scripts/browser.py
+
+test: setup browser ## Run the tests, real demo model included
 	@$(PYTEST) -m "not slow"
 
 test-fast: setup ## Run the library's tests that need no model
 	@$(PYTEST) -m "not slow and not model and not service"
 
-test-full: setup ## Run all tests, long ones too
+test-full: setup browser ## Run all tests, long ones too
 	@$(PYTEST)
+
+screenshots: setup ## Take pictures of the dashboard's pages, from what the demo found
+	@$(VENV_PYTHON) scripts/screenshots.py
 
 chaos: setup ## Kill, freeze and restart everything at random for ten minutes while jobs run
 	@$(VENV_PYTHON) -m tests.workers.chaos --seconds 600
@@ -56,5 +62,5 @@ bench: setup ## Run the benchmarks
 	@$(VENV_PYTHON) -m benchmarks
 
 clean: ## Remove .venv and all that is made here; results in runs/ and the model cache stay
-	@rm -rf .venv .setup build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .setup build dist web/frontend/node_modules web/static .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

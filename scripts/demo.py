@@ -12,9 +12,10 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rollout import Rollout
 
@@ -58,8 +59,8 @@ def main() -> int:
         with FileLock(FOLDER / "lock") as lock:
             if not lock.try_acquire():
                 raise FolderInUse(f"another demo runs in {FOLDER} (process {lock.holder()}): wait for it")
-            with _skipmap(lock) as server:
-                _demo(server, lock)
+            with running_skipmap(lock) as server:
+                run(server, lock)
     except (KeyboardInterrupt, Interrupted):
         print("\nInterrupted. Nothing is lost: the next 'make demo' goes on.", file=sys.stderr)
         return 130
@@ -69,7 +70,8 @@ def main() -> int:
     return 0
 
 
-def _demo(server: Server, lock: FileLock) -> None:
+def run(server: Server, lock: FileLock) -> None:
+    """Profile both domains through a service, roll the result out, and tell of it."""
     began = time.monotonic()
     print(f"Target {TARGET}, draft {DRAFT}, sample domains {' and '.join(DOMAINS)}.")
     print(f"Budget: at most {DEPTH} blocks skipped together, from the {POOL} best single blocks.")
@@ -93,12 +95,7 @@ def _demo(server: Server, lock: FileLock) -> None:
             )
         print("\nRoll-out: what was found becomes a map that a serving node follows.")
         results = dict(zip(DOMAINS, documents, strict=True))
-        ids = {domain: job.id for domain, job in jobs.items()}
-        home = get_settings().home
-        key = Path(os.environ.get(KEY_FILE_VARIABLE) or home / DEFAULT_KEY_FILE)
-        Rollout(client, ids, results, TARGET, public_file(key), home / ADMIN_TOKEN_FILE, FOLDER, ROOT).run(
-            lock
-        )
+        rollout_of(client, {domain: job.id for domain, job in jobs.items()}, results).run(lock)
     domain_map, report = FOLDER / "map.json", FOLDER / "report.html"
     write_atomically(domain_map, json.dumps(build_map(documents, "demo"), indent=2, ensure_ascii=False))
     write_atomically(report, render_report(documents))
@@ -121,6 +118,18 @@ def _demo(server: Server, lock: FileLock) -> None:
     )
 
 
+def rollout_of(client: Client, jobs: Mapping[str, str], results: Mapping[str, Mapping[str, Any]]) -> Rollout:
+    """The demo's second half; jobs and their results by domain."""
+    home = get_settings().home
+    key = Path(os.environ.get(KEY_FILE_VARIABLE) or home / DEFAULT_KEY_FILE)
+    return Rollout(client, jobs, results, TARGET, public_file(key), home / ADMIN_TOKEN_FILE, FOLDER, ROOT)
+
+
+def job_name(domain: str) -> str:
+    """What the job of a domain is called."""
+    return f"demo {domain}"
+
+
 def _request(domain: str) -> JobRequest:
     request = JobRequest.parse(
         {
@@ -129,7 +138,7 @@ def _request(domain: str) -> JobRequest:
             "domain": {"name": domain},
             "calibration": {"source": f"sample:{domain}"},
             "search": {"max_depth": DEPTH, "max_pool": POOL, "max_held_out_points": 2},
-            "name": f"demo {domain}",
+            "name": job_name(domain),
             # One after the other, so that the first verdict comes early.
             "priority": 9 - DOMAINS.index(domain),
         }
@@ -158,7 +167,7 @@ def _run_name() -> str:
 
 
 @contextmanager
-def _skipmap(lock: FileLock) -> Iterator[Server]:
+def running_skipmap(lock: FileLock) -> Iterator[Server]:
     """The Skipmap that runs on this home, or one of the demo's own, which ends with it."""
     home = get_settings().home
     manager = RunFolder(home).manager()

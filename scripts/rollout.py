@@ -55,14 +55,14 @@ class Rollout:
         dense = self._publish("dense", {domain: [] for domain in self.jobs})
         sparse = self._publish("as found", dict.fromkeys(self.jobs, "selected"))
         domain = max(self.results, key=lambda name: len(self.results[name]["selected"]))
-        with self._node(lock) as node:
+        with self.node(lock) as node:
             self._show(node, dense, "the demo begins dense", domain, 0)
             self._show(node, sparse, "to see blocks skipped", domain, len(self.results[domain]["selected"]))
             self._show(node, dense, "rolled back", domain, 0)
             served = self.client.nodes.get(NODE).domains[domain]
             print(f"The service knows of {served.requests} requests of {domain} at this node.", flush=True)
 
-    def _show(self, node: _Node, version: int, reason: str, domain: str, skipped: int) -> None:
+    def _show(self, node: Node, version: int, reason: str, domain: str, skipped: int) -> None:
         layers = self.results[domain]["target"]["num_layers"]
         seconds = node.follow(self._move(version, reason))
         print(f"Channel {MAP}/{CHANNEL} points to version {version} ({reason}).")
@@ -93,7 +93,8 @@ class Rollout:
         return self.client.maps.move(MAP, CHANNEL, MoveRequest(version=version, reason=reason), sequence)
 
     @contextmanager
-    def _node(self, lock: FileLock) -> Iterator[_Node]:
+    def node(self, lock: FileLock) -> Iterator[Node]:
+        """A node that follows the channel, until the block ends."""
         log = LogFile(self.folder / "node.log")
         log.begin()
         port = _free_port()
@@ -111,7 +112,7 @@ class Rollout:
         )
         process = KeptProcess(program, log=log.path, lock=lock)
         try:
-            node = _Node(url_of(port), self.client)
+            node = Node(url_of(port), self.client)
             if not _wait(lambda: process.poll() is not None or node.is_up, START_SECONDS) or not node.is_up:
                 raise ModelFailure(f"the node did not start. The end of {log.path}:\n{log.tail()}")
             print(
@@ -123,12 +124,15 @@ class Rollout:
 
 
 @dataclass(frozen=True)
-class _Node:
+class Node:
+    """A node that runs here."""
+
     url: str
     client: Client
 
     @property
     def is_up(self) -> bool:
+        """Whether it answers."""
         try:
             return httpx2.get(f"{self.url}/healthz", trust_env=False).is_success
         except httpx2.TransportError:

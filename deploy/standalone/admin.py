@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from deploy.standalone.errors import StandaloneError
-from models.accounts import authenticate, create_token, create_user, tokens_of
+from models.accounts import all_tokens, authenticate, create_token, create_user
 from models.database import Database
 
 USER_NAME = "local-admin"
@@ -31,7 +31,7 @@ def ensure_admin(database: Database, file: Path) -> str | None:
 
 def _make(session: Session) -> str:
     # The user and the first token of this name come in one transaction, so the token leads to the user.
-    user = next((token.user_id for token in tokens_of(session) if token.name == TOKEN_NAME), None)
+    user = next((token.user_id for token in all_tokens(session) if token.name == TOKEN_NAME), None)
     if user is None:
         user = create_user(session, USER_NAME, role="admin").id
     secret = create_token(session, user, TOKEN_NAME, ["admin"])[1]

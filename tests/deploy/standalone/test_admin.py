@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from deploy.standalone.admin import USER_NAME, ensure_admin
 from deploy.standalone.errors import StandaloneError
-from models.accounts import User, authenticate, create_user, disable_user, find_user, revoke_token, tokens_of
+from models.accounts import User, all_tokens, authenticate, create_user, disable_user, find_user, revoke_token
 from models.database import Database
 
 
@@ -25,7 +25,7 @@ def test_made_once(database: Database, file: Path):
     assert principal.may("maps:publish")
     assert database.read(find_user, principal.user_id).role == "admin"
     assert ensure_admin(database, file) is None
-    assert len(database.transaction(tokens_of)) == 1
+    assert len(database.transaction(all_tokens)) == 1
 
 
 def test_a_file_open_to_others_is_closed(database: Database, file: Path):
@@ -42,14 +42,14 @@ def test_lost_token_is_replaced(database: Database, file: Path, loss: str):
     if loss == "gone":
         file.unlink()
     elif loss == "revoked":
-        (token,) = database.transaction(tokens_of)
+        (token,) = database.transaction(all_tokens)
         database.transaction(revoke_token, token.id)
     else:
         file.write_bytes(contents[loss])
     second = ensure_admin(database, file)
     assert second not in (None, first)
     assert file.read_text() == f"{second}\n"
-    users = {token.user_id for token in database.transaction(tokens_of)}
+    users = {token.user_id for token in database.transaction(all_tokens)}
     assert len(users) == 1, "the same user gets it"
 
 
@@ -60,4 +60,4 @@ def test_disabled_user_gets_no_useless_token(database: Database, file: Path):
     database.transaction(disable_user, user)
     with pytest.raises(StandaloneError, match=f"'{USER_NAME}' is disabled"):
         ensure_admin(database, file)
-    assert len(database.transaction(tokens_of)) == 1
+    assert len(database.transaction(all_tokens)) == 1

@@ -1,0 +1,59 @@
+"""Set-up goes on where something is missing, and ends at once where nothing is."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = ("setup", "frontend", "commands")
+
+
+@pytest.fixture
+def setup(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The script as a module, on a machine where all but the steps under test is done."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    module = importlib.import_module("setup")
+    monkeypatch.setattr(sys, "argv", ["setup.py"])
+    monkeypatch.setattr(module, "alone", nullcontext)
+    monkeypatch.setattr(module, "_is_installed", lambda: True)
+    monkeypatch.setattr(module, "_is_ready", lambda model: True)
+    yield module
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_the_pages_are_built_when_they_are_not(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, is_built: bool
+):
+    builds: list[None] = []
+    monkeypatch.setattr(setup.frontend, "is_built", lambda: is_built)
+    monkeypatch.setattr(setup.frontend, "build", lambda: builds.append(None))
+    assert setup.main() == 0
+    assert len(builds) == (0 if is_built else 1)
+
+
+def test_a_failure_is_told_without_a_traceback(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def fail() -> None:
+        raise setup.SetupFailed("no network")
+
+    monkeypatch.setattr(setup.frontend, "is_built", lambda: False)
+    monkeypatch.setattr(setup.frontend, "build", fail)
+    assert setup.main() == 1
+    assert capsys.readouterr().err == "Set-up stopped: no network\n"
+
+
+def test_the_extras_that_it_installs_are_declared(setup: ModuleType):
+    text = (ROOT / "scripts" / "setup.py").read_text(encoding="utf-8")
+    extras = text.split('".[')[1].split("]")[0].split(",")
+    declared = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert [name for name in extras if f"\n{name} = [" not in declared] == []
