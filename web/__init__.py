@@ -1,0 +1,1 @@
+"""The dashboard: pages for people, on top of the API's own functions and in the same process."""
