@@ -1,0 +1,1 @@
+"""Forms: from what was typed to plain data, and back."""
