@@ -13,13 +13,14 @@ from benchmarks.service.stage import Stage
 from deploy.standalone.ports import HOST, take_port, url_of
 from tests.workers.cluster import ROOT
 
-_COMMAND = ("-m", "gunicorn", "-c", "api/gunicorn.conf.py", "api.app:create_app()")
+_COMMAND = ("-m", "gunicorn", "-c", "api/gunicorn.conf.py")
+API, PAGES = "api.app:create_app()", "web.app:create_app()"
 
 
 class ApiServer:
     """gunicorn, two processes, on a stage's servers until the block ends; settings of the API by variable."""
 
-    def __init__(self, on: Stage, **settings: str) -> None:
+    def __init__(self, on: Stage, app: str = API, **settings: str) -> None:
         self.port = take_port(0)
         environment = os.environ | {
             "SKIPMAP_DATABASE_URL": on.settings.database_url,
@@ -31,7 +32,7 @@ class ApiServer:
         }
         with (on.folder / "api.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *_COMMAND], cwd=ROOT, env=environment, stdout=log, stderr=log
+                [sys.executable, *_COMMAND, app], cwd=ROOT, env=environment, stdout=log, stderr=log
             )
         try:
             on.wait_for(self._answers, 60, "the API answers")
@@ -64,17 +65,17 @@ class ApiServer:
         if self._process.poll() is not None:
             raise RuntimeError("gunicorn has ended; its log tells why")
         try:
-            return Caller(self.port, "").call("GET", "/healthz")[0] == 200
+            return Caller(self.port).call("GET", "/healthz")[0] == 200
         except OSError:
             return False
 
 
 class Caller:
-    """One kept connection."""
+    """One kept connection; without a secret no token is sent."""
 
-    def __init__(self, port: int, secret: str) -> None:
+    def __init__(self, port: int, secret: str = "") -> None:
         self._connection = http.client.HTTPConnection(HOST, port, timeout=30)
-        self._headers = {"Authorization": f"Bearer {secret}"}
+        self._headers = {"Authorization": f"Bearer {secret}"} if secret else {}
 
     def call(
         self, method: str, path: str, body: str | None = None, **headers: str
