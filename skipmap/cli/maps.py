@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from skipmap.cli.maps_local import diff_files, print_diff
 from skipmap.cli.service import checked_limit, connect, print_json, say
 from skipmap.cli.values import pairs, require_writable
 from skipmap.client.client import Client
-from skipmap.client.maps import JobPoint, MoveRequest, MoveView, PublishRequest, VersionView
+from skipmap.client.maps import JobPoint, MoveRequest, PublishRequest, VersionView, version_before
 from skipmap.errors import InvalidInput, NotFound, Refused
 from skipmap.maps.router import MAX_ROUTER_BYTES
 from skipmap.maps.schema import read_map
@@ -145,21 +144,6 @@ def history(arguments: Namespace) -> int:
     with connect(arguments) as client:
         moves = list(client.maps.history(arguments.map, arguments.channel, limit))
     return _listed(arguments, moves, lambda: move_table(moves))
-
-
-def version_before(newest_first: Sequence[MoveView]) -> int:
-    """The version that a channel pointed to before its current one came.
-
-    Going back to a version ends what came after it, so that going back twice goes further back.
-    """
-    way: list[int] = []
-    for move in reversed(newest_first):
-        if move.to_version in way:
-            del way[way.index(move.to_version) :]
-        way.append(move.to_version)
-    if len(way) < 2:
-        raise NotFound("the channel has pointed to no other version before; give one with --to")
-    return way[-2]
 
 
 def _move(client: Client, arguments: Namespace, version: int, sequence: int | None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from skipmap.client.connection import API, Call, Connection
 from skipmap.client.pages import pages
 from skipmap.client.paths import channel_path, map_path
 from skipmap.client.problems import read
+from skipmap.errors import NotFound
 from skipmap.maps.channel import sequence_etag
 from skipmap.maps.diff import MapDiff
 from skipmap.maps.points import SELECTED, PointName
@@ -235,3 +236,18 @@ class MapsClient:
     def envelope(self, name: str, channel: str) -> bytes:
         """The signed envelope that nodes of a channel fetch."""
         return self._connection.send(Call("GET", channel_path(name, channel))).content
+
+
+def version_before(newest_first: Sequence[MoveView]) -> int:
+    """The version that a channel pointed to before its current one came.
+
+    Going back to a version ends what came after it, so that going back twice goes further back.
+    """
+    way: list[int] = []
+    for move in reversed(newest_first):
+        if move.to_version in way:
+            del way[way.index(move.to_version) :]
+        way.append(move.to_version)
+    if len(way) < 2:
+        raise NotFound("the channel has pointed to no other version before; give one with --to")
+    return way[-2]

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from skipmap.cli.maps import version_before
 from skipmap.client.client import Client
-from skipmap.client.maps import MapsClient, MoveRequest, MoveView
+from skipmap.client.maps import MapsClient, MoveRequest, MoveView, version_before
 from skipmap.maps.keys import new_key_file, public_file
 from skipmap.maps.schema import read_map
 from skipmap.serving.report import DomainCounters, NodeReport

@@ -201,11 +201,11 @@ class Chaos:
         # A worker whose child dies while it starts says so and fails, for whoever started it to try again.
         failed = name in self._may_fail and code == EX_FAILURE
         if process is not None and name not in self._ended_by_us and not failed:
-            self.wrong.append(f"{name} ended by itself with exit code {code}; its log ends:\n{self._log_end(name)}")
+            self.wrong.append(f"{name} ended by itself with exit code {code}:\n{self._log_end(name)}")
         self._ended_by_us.discard(name)
         self._drained.pop(name, None)
         if self._thaw.pop(name, None) is not None:
-            # A child may have been frozen before it could ask to die with its parent; it keeps the place until it wakes.
+            # A child that was frozen before it could ask to die with its parent keeps the place until it wakes.
             self._signal_group(name, signal.SIGCONT)
         self._may_fail.discard(name)
         self._started[name] = time.monotonic()

@@ -127,7 +127,7 @@ def world(cluster: Cluster, folder: Path) -> Iterator[World]:
     more = {"SKIPMAP_MODEL_ROOTS": str(folder)}
     cluster.run(
         "api",
-        *("-m", "gunicorn", "-c", "api/gunicorn.conf.py", "api.app:create_app()"),
+        *("-m", "gunicorn", "-c", "api/gunicorn.conf.py", "web.app:create_app()"),
         SKIPMAP_PORT=str(port),
         SKIPMAP_API_WORKERS="1",
         SKIPMAP_SIGNING_KEY_FILE=str(key),
