@@ -5,7 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("profiling", "live", "decoding", "controller", "serving", "orchestration", "distribution")
+NAMES = (
+    "profiling",
+    "live",
+    "decoding",
+    "controller",
+    "serving",
+    "orchestration",
+    "distribution",
+    "dashboard",
+)
 
 
 def main() -> int:
