@@ -18,12 +18,14 @@ SWITCH_SECONDS = 0.0005
 
 _THREADS = 2
 _SMALL_BYTES = 16 << 10
+_LARGE_BYTES = 1 << 20
 
 
 def aside(work: Callable[[], Result], size: int) -> Result:
     """Do what computes for long in a thread while other requests are served; returns or raises what the work does.
 
-    ``size``: bytes that are worked on; few are done at once. Work must not use the request, nor the database.
+    ``size``: bytes that are worked on; few are done at once, and large ones one after the other, so that short work
+    does not wait for them. Work must not use the request, nor the database.
     """
     if size <= _SMALL_BYTES or not _in_use():
         return work()
@@ -35,7 +37,7 @@ def aside(work: Callable[[], Result], size: int) -> Result:
         except Exception as error:
             return False, error
 
-    done, outcome = _threads().apply(attempt)
+    done, outcome = (_threads() if size < _LARGE_BYTES else _thread_of_large()).apply(attempt)
     if not done:
         raise outcome
     result: Result = outcome
@@ -60,3 +62,8 @@ def _in_use() -> bool:
 def _threads() -> ThreadPool:
     # Few, for they all take their turns with the greenlets.
     return ThreadPool(_THREADS)
+
+
+@cache
+def _thread_of_large() -> ThreadPool:
+    return ThreadPool(1)

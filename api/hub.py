@@ -59,10 +59,10 @@ class EventHub:
         """Streams that are open."""
         return len(self._open)
 
-    def follow(self, job_id: str, after: int) -> Iterator[Event | None]:
+    def follow(self, job_id: str, after: int, seconds: float | None = None) -> Iterator[Event | None]:
         """Events of a job after a number, until it has ended; None now and then, to show that the stream lives.
 
-        Raises ProblemError at once when too many streams are open.
+        It ends after so many seconds, None: ``LONGEST_SECONDS``. Raises ProblemError at once when too many are open.
         """
         stream = _Stream(job_id, after)
         with self._lock:
@@ -76,10 +76,9 @@ class EventHub:
             if not self._polling:
                 self._polling = True
                 threading.Thread(target=self._poll, name="events", daemon=True).start()
-        return self._messages(stream)
+        return self._messages(stream, time.monotonic() + (LONGEST_SECONDS if seconds is None else seconds))
 
-    def _messages(self, stream: _Stream) -> Iterator[Event | None]:
-        ends = time.monotonic() + LONGEST_SECONDS
+    def _messages(self, stream: _Stream, ends: float) -> Iterator[Event | None]:
         try:
             # The head of the answer goes out at once.
             yield None

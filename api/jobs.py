@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from flask import Response, g, request
 from pydantic import Field
@@ -90,21 +90,7 @@ def get_jobs(query: JobsQuery) -> Response:
     if before is not None and not is_id(before):
         raise bad_cursor()
     labels = dict(_label(text) for text in query.label)
-
-    def read(session: Session) -> list[JobSummary]:
-        jobs = list_jobs(
-            session,
-            limit=query.limit + 1,
-            before=before,
-            state=query.state,
-            target=query.target,
-            draft=query.draft,
-            domain=query.domain,
-            labels=labels,
-        )
-        return job_summaries(session, jobs)
-
-    found = current_service().database.read(read)
+    found = current_service().database.read(find_jobs, query, labels, before)
     page = found[: query.limit]
     more = len(found) > query.limit
     return page_of(page, make_cursor(_LIST, page[-1].id) if more else None)
@@ -188,6 +174,28 @@ def resume_job(job_id: str) -> Response:
 def retry_job(job_id: str) -> Response:
     """Try the failed work of a failed job again."""
     return _changed(job_id, "job.retry", lambda session: control.retry(session, job_id))
+
+
+def find_jobs(
+    session: Session,
+    query: JobsQuery,
+    labels: Mapping[str, str],
+    before: str | None,
+    name: str | None = None,
+) -> list[JobSummary]:
+    """Jobs that fit, newest first, and one more than asked for where there are more; ``name``: a part of theirs."""
+    jobs = list_jobs(
+        session,
+        limit=query.limit + 1,
+        before=before,
+        state=query.state,
+        target=query.target,
+        draft=query.draft,
+        domain=query.domain,
+        labels=labels,
+        name=name,
+    )
+    return job_summaries(session, jobs)
 
 
 def _changed(job_id: str, action: str, change: Callable[[Session], Job], status: int = 202) -> Response:

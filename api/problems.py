@@ -10,7 +10,7 @@ import structlog
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
-from models.database import Busy
+from models.database import Busy, Crowded
 from models.errors import Conflict, KeyInUse, KeyReused, Stale, TooSlow, Unavailable
 from skipmap.client.documents import Problem
 from skipmap.errors import InvalidInput, NotFound, Refused
@@ -134,6 +134,12 @@ def _from_unavailable(error: Unavailable) -> Response:
     # The cause may name addresses of the database: it is for the log alone.
     if isinstance(error, Busy):
         detail, what = "others are changing the same thing just now; try again shortly", "database busy"
+    elif isinstance(error, Crowded):
+        detail, what = (
+            "no connection to the database came free in time: too much is asked at once, or it does not answer; "
+            "try again shortly",
+            "database crowded",
+        )
     elif isinstance(error, TooSlow):
         detail, what = (
             "the database took too long over this; ask for less, or try again later",

@@ -44,8 +44,11 @@ def get_events(job_id: str, query: EventsQuery) -> Response:
     return event_stream(job_id, query.after)
 
 
-def event_stream(job_id: str, after: int) -> Response:
-    """The events of a job after a number, or after the one that the request's Last-Event-ID names; raises NotFound."""
+def event_stream(job_id: str, after: int, seconds: float | None = None) -> Response:
+    """The events of a job after a number, or after the one that the request's Last-Event-ID names; raises NotFound.
+
+    ``seconds``: how long the stream may go on before its client must come back; None: as long as the API's.
+    """
     service = current_service()
     after = _last_event_id(after)
     mark = service.database.read(job_marks, [job_id]).get(job_id)
@@ -54,7 +57,7 @@ def event_stream(job_id: str, after: int) -> Response:
     if mark.state in ENDED and after >= mark.last_event:
         return Response(status=204)
     response = Response(
-        _lines(service.hub.follow(job_id, after)), content_type="text/event-stream; charset=utf-8"
+        _lines(service.hub.follow(job_id, after, seconds)), content_type="text/event-stream; charset=utf-8"
     )
     response.headers["Cache-Control"] = "no-cache"
     # Proxies must pass every event on at once.

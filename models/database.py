@@ -40,6 +40,10 @@ class Busy(Unavailable):
     """Other transactions were in the way all the time; the same call may be made again later."""
 
 
+class Crowded(Unavailable):
+    """No connection came free in time: others of this process used them all, or the server keeps them waiting."""
+
+
 class Database:
     """One pool of connections. Make it in the process that uses it: sockets must not be shared over a fork.
 
@@ -127,6 +131,8 @@ class Database:
                     raise Busy(
                         f"others are changing the same rows ({_first_line(error)}); try again shortly"
                     ) from error
+                if late and isinstance(error, PoolTimeout):
+                    raise Crowded(_reason(error)) from error
                 if late:
                     raise Unavailable(_reason(error)) from error
             time.sleep(_pause(tries))

@@ -65,7 +65,7 @@ def guard(service: Service, settings: WebSettings) -> Response | None:
         service.limits.check()
         return None
     route: PageRoute = cast(Any, current_app.view_functions[request.endpoint]).route
-    if route.access == "public" and request.method == "GET" and request.endpoint == "get_asset":
+    if request.endpoint == "get_asset":
         return None
     g.session = _session(service, settings)
     if g.session is not None:

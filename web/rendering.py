@@ -140,11 +140,7 @@ def _navigation() -> list[tuple[str, str, str, bool]]:
         ("Workers", "show_workers", "workers", may("jobs:read")),
         ("Admin", "show_tokens", "admin", may("admin")),
     )
-    return [
-        (label, url_for(endpoint), section, visible)
-        for label, endpoint, section, visible in entries
-        if endpoint in current_app.view_functions
-    ]
+    return [(label, url_for(endpoint), section, visible) for label, endpoint, section, visible in entries]
 
 
 def _page(template: str, context: Mapping[str, Any]) -> str:

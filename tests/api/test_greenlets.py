@@ -29,6 +29,11 @@ def compute():
     return "done"
 assert aside(compute, 1 << 20) == "done"
 assert len(turns) > 20, len(turns)
+large = gevent.spawn(aside, compute, 1 << 20)
+gevent.sleep(0.05)
+aside(lambda: None, 1 << 17)
+assert not large.ready(), "short work has waited for long work"
+large.join()
 try:
     aside(lambda: int("x"), 1 << 20)
 except ValueError as error:

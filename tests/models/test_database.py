@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from models.database import Busy, Database
+from models.database import Busy, Crowded, Database
 from models.errors import Unavailable
 from tests.postgres import make_settings
 
@@ -150,6 +150,14 @@ def test_a_database_that_cannot_serve_is_reported(settings, statement, changes):
     database = Database(settings.model_copy(update=changes))
     with pytest.raises(Unavailable):
         database.transaction(lambda session: [session.execute(text(one)) for one in statement.split(";")])
+    database.close()
+
+
+def test_connections_that_stay_in_use_are_told_from_a_database_that_is_away(settings):
+    few = settings.model_copy(update={"pool_size": 1, "retry_seconds": 0.0})
+    database = Database(few, silent_seconds=0.2)
+    with database.engine.connect(), database.engine.connect(), pytest.raises(Crowded):
+        database.transaction(lambda session: session.execute(text("SELECT 1")))
     database.close()
 
 

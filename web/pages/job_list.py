@@ -8,19 +8,15 @@ from urllib.parse import urlencode
 
 from flask import Response, redirect, request, url_for
 from pydantic import Field
-from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
-from api.jobs import JobsQuery
+from api.jobs import JobsQuery, find_jobs
 from api.paging import bad_cursor, make_cursor, read_cursor
 from api.requests import validated
 from api.service import current_service
-from api.views import job_summaries
 from models.base import is_id
 from models.facets import Facets, facets
 from models.jobs import JobState
-from models.queries import list_jobs
-from skipmap.client.documents import JobSummary
 from skipmap.errors import InvalidInput
 from web.forms.text import read_pairs
 from web.rendering import FRAGMENT, render
@@ -56,24 +52,8 @@ def show_jobs() -> Response:
     before = read_cursor(query.cursor, _LIST)
     if before is not None and not is_id(before):
         raise bad_cursor()
-    labels = _labels(query.label)
-
-    def read(session: Session) -> list[JobSummary]:
-        jobs = list_jobs(
-            session,
-            limit=query.limit + 1,
-            before=before,
-            state=query.state,
-            target=query.target,
-            draft=query.draft,
-            domain=query.domain,
-            labels=labels,
-            name=query.name,
-        )
-        return job_summaries(session, jobs)
-
     database = current_service().database
-    found = database.read(read)
+    found = database.read(find_jobs, query, _labels(query.label), before, query.name)
     page, more = found[: query.limit], len(found) > query.limit
     chosen = {name: request.args.get(name, "") for name in _FILTERS}
     chosen["label"] = query.label[0] if query.label else ""

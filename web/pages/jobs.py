@@ -21,6 +21,8 @@ from web.views.results import Result, result_of
 from web.views.words import ACCEPT_LENGTH, kind_title, measure_meaning, measure_name
 
 pages = Pages()
+_STREAM_SECONDS = 30.0
+"""Then browsers come back, and show a session that still holds."""
 _WITH_FIGURES = (None, "figures")
 _WITH_RESULT = (None, "status", "figures")
 """Parts of the page that show them; the whole page has no name."""
@@ -55,7 +57,7 @@ def show_job(job_id: str) -> Response:
 def follow_job(job_id: str) -> Response:
     """Events of a job as they come; each is a reason to look at the page again."""
     after = request.args.get("after", default=0, type=int)
-    return event_stream(job_id, max(0, after))
+    return event_stream(job_id, max(0, after), _STREAM_SECONDS)
 
 
 @pages.get("/jobs/<id:job_id>/result.json", access="jobs:read")

@@ -341,6 +341,13 @@ def test_events_are_followed_by_the_session(site, visitor, story):
     assert visitor.get(address).status_code == 303
 
 
+def test_a_stream_ends_soon_for_its_session_to_be_looked_at(site, story, monkeypatch):
+    monkeypatch.setattr("web.pages.jobs._STREAM_SECONDS", 0.05)
+    monkeypatch.setattr("api.hub.KEEP_ALIVE_SECONDS", 0.02)
+    job = story.submit(story.spec())
+    assert site.get(url(job, "/stream?after=1")).text.startswith(": alive")
+
+
 def test_the_spec_is_shown_whole(site, story):
     job = story.submit(story.spec(labels={"team": "search"}))
     page = site.page(url(job))
