@@ -109,7 +109,7 @@ def _open(
     skip = SkipSet.parse(skip_text, "--skip").validate(load_config(resolved).num_hidden_layers, "--skip")
     _say(f"loading {target.id}")
     loaded = load_resolved(resolved, target.dtype, target.device)
-    resources = Resources(loaded.encode, loaded.model.num_layers)
+    resources = Resources.of(loaded)
     drafts = {variant.name: make_draft(variant.method, variant.params, resources) for variant in variants}
     return {domain: job_on(loaded, spec) for domain, spec in checked.items()}, drafts, skip
 

@@ -41,7 +41,7 @@ def run(arguments: Namespace) -> int:
     loaded = load_resolved(resolved, arguments.dtype, arguments.device)
     plain = arguments.raw or not loaded.tokenizer.chat_template
     template = get_template("plain" if plain else "chat")
-    resources = Resources(loaded.encode, loaded.model.num_layers)
+    resources = Resources.of(loaded)
     draft = None if method == PLAIN else make_draft(method, params, resources)
     rule = StopRule(loaded.decode, loaded.end_tokens, arguments.stop, arguments.max_new_tokens)
     options = DecodeOptions(
@@ -155,7 +155,7 @@ def _skip(arguments: Namespace, found: Mapping[str, Any] | None, resolved: Resol
         checked_map(document_bytes(found), arguments.map)
         held_out = found["domains"][arguments.domain]["held_out"]
         if skip.blocks and not (held_out or {}).get("passes_gate"):
-            print(f"skipmap: held-out prompts do not confirm {skip} for {arguments.domain}", file=sys.stderr)
+            print(f"skipmap: the held-out check refuses {skip} for {arguments.domain}", file=sys.stderr)
     return skip
 
 

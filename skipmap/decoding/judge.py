@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skipmap.decoding.sampling import Sampler
+from skipmap.decoding.sampling import GREEDY, Sampler
+from skipmap.drafts.base import Acceptance
 from skipmap.target.model import TargetModel
 from skipmap.tree import TokenTree, accept_greedy
 
@@ -34,11 +35,12 @@ def judge(
     samplers: Sequence[Sampler | None],
     done: Sequence[int],
     top_k: int,
+    acceptance: Acceptance | None = None,
 ) -> list[Verdict]:
     """Verdicts of rows whose positions lie one after the other in ``hidden`` [positions, width].
 
     ``samplers``: of each row, None where it takes the likeliest token; ``done``: new tokens of each row so far;
-    ``top_k``: best tokens to hand on (0: none).
+    ``top_k``: best tokens to hand on (0: none); ``acceptance``: a lossy draft's own rule, None for the exact one.
     """
     verdicts = []
     sizes = [1 + len(tree) for tree in trees]
@@ -54,7 +56,9 @@ def judge(
             part = slice(start, start + sizes[row])
             start = part.stop
             sampler = samplers[row]
-            if sampler is None:
+            if acceptance is not None:
+                path, bonus = acceptance.accept(trees[row], logits[part], sampler or GREEDY, done[row])
+            elif sampler is None:
                 path, bonus = accept_greedy(trees[row], choices[part])
             else:
                 path, bonus = sampler.accept(trees[row], logits[part], done[row])

@@ -20,7 +20,17 @@ from skipmap.decoding.judge import Verdict, judge, top_tokens
 from skipmap.decoding.options import Finish, Generation, Timings
 from skipmap.decoding.request import Request
 from skipmap.decoding.sampling import Sampler, request_seed, step_seed
-from skipmap.drafts.base import DraftContext, DraftMethod, Needs, StepOutcome, check_tree
+from skipmap.drafts.base import (
+    DraftContext,
+    DraftMethod,
+    Needs,
+    StepOutcome,
+    TargetRow,
+    acceptance_of,
+    check_tree,
+    observe_all,
+    propose_all,
+)
 from skipmap.skipset import SkipSet
 from skipmap.target.batch import Batch
 from skipmap.target.forest import plant
@@ -69,6 +79,7 @@ class Run:
             raise ValueError(f"rows of one run have one prefill policy, not {sorted(policies)}")
         self.target, self.draft = target, draft
         self.needs = draft.needs if draft else Needs()
+        self.acceptance = acceptance_of(draft)
         self.draft_seconds = self.verify_seconds = 0.0
         began = time.perf_counter()
         seen = self.needs if self.needs.prompt else Needs()
@@ -76,7 +87,7 @@ class Run:
         self.batch: Batch = target.prefill(
             skips,
             prompts,
-            slots=longest + (draft.tree_size if draft else 1),
+            slots=longest + max(draft.tree_size if draft else 1, self.needs.slots),
             policy=policies.pop(),
             capture=frozenset(seen.block_inputs),
             keep_hidden=bool(seen.top_k or seen.final_hidden),
@@ -145,7 +156,7 @@ class Run:
         trees = [NOTHING] * len(rows)
         if self.draft:
             with self._drafting():
-                trees = [self._propose(row) for row in rows]
+                trees = self._propose(rows, places)
         began = time.perf_counter()
         forest = plant([row.new[-1] for row in rows], trees)
         output = self.target.step(
@@ -164,6 +175,7 @@ class Run:
             [row.sampler for row in rows],
             [len(row.new) for row in rows],
             self.needs.top_k,
+            self.acceptance,
         )
         self.batch.commit_paths(places, [verdict.path for verdict in verdicts])
         self.verify_seconds += time.perf_counter() - began
@@ -180,20 +192,25 @@ class Run:
             with self._drafting():
                 self._show_step(rows, roots, trees, verdicts, kept, output)
 
-    def _propose(self, row: Row) -> TokenTree:
+    def _propose(self, rows: Sequence[Row], places: Tensor) -> list[TokenTree]:
         assert self.draft
-        options = row.request.options
-        remaining = options.max_new_tokens - len(row.new)
-        seed = step_seed(row.seed, len(row.new))
-        context = DraftContext(row.tokens, remaining, options.temperature, seed)
-        tree = self.draft.propose(row.state, context)
-        check_tree(tree, self.draft, self.target.vocabulary_size)
-        return tree.truncate(remaining)
+        contexts = []
+        for row, place in zip(rows, places.tolist(), strict=True):
+            options = row.request.options
+            remaining = options.max_new_tokens - len(row.new)
+            seed = step_seed(row.seed, len(row.new))
+            where = TargetRow(self.target, self.batch, place, row.skip)
+            contexts.append(DraftContext(row.tokens, remaining, options.temperature, seed, where))
+        trees = propose_all(self.draft, [row.state for row in rows], contexts)
+        for tree in trees:
+            check_tree(tree, self.draft, self.target.vocabulary_size)
+        return [tree.truncate(context.remaining) for tree, context in zip(trees, contexts, strict=True)]
 
     def _show_prompts(self) -> None:
         assert self.draft
         needs, batch = self.needs, self.batch
         tops: dict[tuple[int, int], Tensor] = {}
+        outcomes = []
         for place, row in enumerate(self.rows):
             hidden = batch.prompt_hidden_of(place) if batch.prompt_hidden else None
             if hidden is not None and needs.top_k:
@@ -201,8 +218,7 @@ class Run:
                 history = batch.history_of(place)
                 if history not in tops:
                     tops[history] = top_tokens(self.target, hidden, needs.top_k)
-            self.draft.observe(
-                row.state,
+            outcomes.append(
                 StepOutcome(
                     NOTHING,
                     (),
@@ -211,8 +227,9 @@ class Run:
                     top_tokens=tops[batch.history_of(place)] if tops else None,
                     final_hidden=hidden if needs.final_hidden else None,
                     block_inputs=batch.prompt_block_inputs_of(place),
-                ),
+                )
             )
+        observe_all(self.draft, [row.state for row in self.rows], outcomes)
         batch.prompt_hidden, batch.prompt_block_inputs = [], {}
 
     def _show_step(
@@ -228,8 +245,8 @@ class Run:
         sizes = [1 + len(tree) for tree in trees]
         hidden = torch.split(output.hidden.flatten(0, 1), sizes)
         inputs = {block: torch.split(x.flatten(0, 1), sizes) for block, x in output.block_inputs.items()}
-        for i, row in enumerate(rows):
-            outcome = StepOutcome(
+        outcomes = [
+            StepOutcome(
                 trees[i],
                 tuple(verdicts[i].path[: len(kept[i])]),
                 tuple(kept[i]),
@@ -238,7 +255,9 @@ class Run:
                 final_hidden=hidden[i] if self.needs.final_hidden else None,
                 block_inputs={block: parts[i] for block, parts in inputs.items()},
             )
-            self.draft.observe(row.state, outcome)
+            for i in range(len(rows))
+        ]
+        observe_all(self.draft, [row.state for row in rows], outcomes)
 
     def _extend(self, row: Row, emitted: Sequence[int]) -> int:
         """Append what the answer keeps of ``emitted``; returns how many."""

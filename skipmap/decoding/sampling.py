@@ -41,6 +41,21 @@ def step_seed(request: int, done: int) -> int:
     return (request + done) % 2**64
 
 
+class Greedy:
+    """Takes the likeliest token; the same for all requests."""
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """The target's distribution [vocabulary] at temperature 1 (float64, CPU)."""
+        return logits.detach().to("cpu", torch.float64).softmax(-1)
+
+    def token(self, logits: Tensor, place: int) -> int:
+        """The likeliest token after ``logits`` [vocabulary]."""
+        return int(logits.argmax())
+
+
+GREEDY = Greedy()
+
+
 class Sampler:
     """Draws the tokens of one request at a temperature above 0."""
 
@@ -84,6 +99,10 @@ class Sampler:
         no_tokens: Any = torch.zeros(1, 1, dtype=torch.long)
         warped = self._warpers(no_tokens, scores)
         return warped[0].softmax(-1)
+
+    def token(self, logits: Tensor, place: int) -> int:
+        """The target's own choice after ``logits`` [vocabulary]; ``place``: new tokens of the answer before it."""
+        return self._draw(self.probabilities(logits), place)
 
     def _draw(self, p: Tensor, place: int) -> int:
         """The first to arrive of exponential clocks that tick at the tokens' probabilities.

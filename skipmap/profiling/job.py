@@ -76,9 +76,7 @@ def job_on(loaded: LoadedTarget, checked: CheckedSpec) -> Job:
         template=get_template(spec.domain.template),
         shots=checked.data.shots,
         metric=checked.metric,
-        draft=make_draft(
-            spec.draft.method, spec.draft.params, Resources(loaded.encode, loaded.model.num_layers)
-        ),
+        draft=make_draft(spec.draft.method, spec.draft.params, Resources.of(loaded)),
         options=DecodeOptions(
             max_new_tokens=spec.decoding.max_new_tokens,
             stop=spec.decoding.stop,

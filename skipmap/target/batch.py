@@ -185,8 +185,8 @@ class Batch:
         return taken
 
     @torch.inference_mode()
-    def commit(self, rows: Tensor, count: int) -> None:
-        """Keep the first ``count`` slots written by the last forward for ``rows``."""
+    def commit(self, rows: Tensor, count: int | Tensor) -> None:
+        """Keep the first ``count`` slots written by the last forward for ``rows``; a tensor [rows] gives each its own."""
         self.used[rows] += count
 
     @torch.inference_mode()

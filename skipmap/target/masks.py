@@ -60,33 +60,42 @@ def _additive(seen: Tensor | None, batch: Batch) -> Tensor | None:
 
 
 def step_masks(
-    batch: Batch, rows: Tensor, positions: Tensor, in_use: int, ancestors: Tensor | None
+    batch: Batch,
+    rows: Tensor,
+    positions: Tensor,
+    in_use: int,
+    ancestors: Tensor | None,
+    ahead: int = 0,
+    behind: int = 0,
 ) -> dict[str, Visibility]:
     """Masks by block type for new tokens of some rows.
 
-    ``positions`` [n, t] of the new tokens; ``in_use``: slots that any row reads, new ones included; ``ancestors``
-    [n, t, t] (bool) or None for chains.
+    ``positions`` [n, ahead + t] of the slots behind each row's committed ones, the last t of them new; ``in_use``:
+    slots that any row reads, new ones included; ``ancestors`` [n, t, ahead + t] (bool) or None for chains;
+    ``behind``: how many of the last committed slots stay hidden.
     """
-    n, t = positions.shape
+    n, span = positions.shape
+    t = span - ahead
     used = batch.used[rows]
     # Padding behind short rows would lie beyond the slots in use; it is cut off again.
-    width = int(used.max()) + t
+    width = int(used.max()) + span
     seen = None
-    if t > 1 or in_use > int(used.min()) + 1:
-        among = torch.ones(t, t, dtype=torch.bool).tril().expand(n, t, t) if ancestors is None else ancestors
-        partly = (torch.arange(width) < used[:, None])[:, None, :].repeat(1, t, 1)
-        window = used[:, None, None] + torch.arange(t)
-        partly.scatter_(2, window.expand(n, t, t), among)
+    if span > 1 or behind or in_use > int(used.min()) + 1:
+        if ancestors is None:
+            ancestors = torch.ones(span, span, dtype=torch.bool).tril()[ahead:].expand(n, t, span)
+        partly = (torch.arange(width) < used[:, None] - behind)[:, None, :].repeat(1, t, 1)
+        window = used[:, None, None] + torch.arange(span)
+        partly.scatter_(2, window.expand(n, t, span), ancestors)
         # Rows that sit this step out must see something, or their (unused) softmax would divide by zero.
         seen = torch.ones(batch.rows, t, in_use, dtype=torch.bool)
         seen[rows] = partly[..., :in_use]
     base = batch.base[:, None]
     slot_positions = base + torch.arange(width)
     full_positions = (base + batch.used[:, None]).repeat(1, t)
-    full_positions[rows] = positions
+    full_positions[rows] = positions[:, ahead:]
     if ancestors is not None and batch.geometry.window is not None:
         own = slot_positions[rows]
-        slot_positions[rows] = own.scatter(1, used[:, None] + torch.arange(t), positions)
+        slot_positions[rows] = own.scatter(1, used[:, None] + torch.arange(span), positions)
     kinds = set(batch.geometry.block_types)
     return {kind: visibility(batch, full_positions, slot_positions[:, :in_use], seen, kind) for kind in kinds}
 
@@ -104,21 +113,26 @@ def parts(
     found: list[tuple[Segment, Sequence[Run]]] = []
     if store.prefix is not None:
         found.append((_masked(store.prefix, masks.prefix, block, total), block.runs))
-    found.append((_masked(store.prompts, masks.prompts, block, total), block.runs))
+    # Rows that were opened without prompts have an empty one.
+    if store.prompts.keys.shape[3]:
+        found.append((_masked(store.prompts, masks.prompts, block, total), block.runs))
     slots = Segment(store.slots.keys[:, :, :, :in_use], store.slots.values[:, :, :, :in_use], None)
     found.append((_masked(slots, masks.slots, block, total), own))
     return found
 
 
 def row_parts(
-    batch: Batch, index: int, config: int, prompt: int, count: int, masks: Visibility
+    batch: Batch, index: int, config: int, prompt: int, count: int, masks: Visibility, ahead: int = 0
 ) -> list[tuple[Tensor, Tensor, Tensor | None]]:
-    """What the last ``count`` tokens of one row see in a block: keys, values and masks of each segment."""
+    """What the last ``count`` tokens of one row see in a block: keys, values and masks of each segment.
+
+    ``ahead``: slots between them and the row's committed ones.
+    """
     line, store = batch.lineage.blocks[index], batch.stores[index]
     assert store.slots is not None and store.prompts is not None
     owner, own = line.owners[config], line.running.index(config)
     length = int(batch.lengths[config if len(batch.lengths) > 1 else 0, prompt])
-    used = int(batch.used[config * batch.prompts + prompt]) + count
+    used = int(batch.used[config * batch.prompts + prompt]) + ahead + count
     spans = [
         (store.prompts, owner, prompt, length, masks.prompts),
         (store.slots, own, prompt, used, masks.slots),

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from skipmap.errors import InvalidInput
 from skipmap.skipset import SkipSet
 from skipmap.target.batch import Batch, Geometry
+from skipmap.target.detour import STRAIGHT, Detour
 from skipmap.target.families import SLIDING, check_supported
 from skipmap.target.lineage import trace
 from skipmap.target.masks import step_masks
@@ -193,6 +194,18 @@ class TargetModel:
         return hidden.gather(2, last.expand(-1, -1, 1, hidden.shape[-1]))[:, :, 0]
 
     @torch.inference_mode()
+    def open(self, rows: int, slots: int) -> Batch:
+        """A batch of dense rows without prompts: all that they hold comes by ``step``."""
+        return Batch(
+            skips=(SkipSet(),),
+            lineage=trace([SkipSet()], self.num_layers, shared=True, dense_prefill=False),
+            geometry=self.geometry,
+            prefix_length=0,
+            lengths=torch.zeros(1, rows, dtype=torch.long),
+            capacity=slots,
+        )
+
+    @torch.inference_mode()
     def step(
         self,
         batch: Batch,
@@ -203,6 +216,9 @@ class TargetModel:
         depths: Tensor | None = None,
         ancestors: Tensor | None = None,
         capture: frozenset[int] = frozenset(),
+        ahead: int = 0,
+        behind: int = 0,
+        detour: Detour = STRAIGHT,
     ) -> StepOutput:
         """Run new tokens of some rows; nothing is committed (see ``Batch.commit`` and ``commit_paths``).
 
@@ -210,22 +226,32 @@ class TargetModel:
         real (all by default), the padding behind them costs next to nothing. For token trees ``depths`` [n, t] counts
         from the root (0) and ``ancestors`` [n, t, t] (bool) says which new tokens each one sees; by default the tokens
         are a chain. All masks are on the CPU. ``capture``: blocks whose input is wanted.
+
+        For drafts that run the model themselves: ``ahead``: slots that uncommitted steps have filled and the new
+        tokens go behind; ``depths`` is then [n, ahead + t] and ``ancestors`` [n, t, ahead + t]. ``behind``: the tokens
+        take the positions from that many before the end on, and the last committed slots that they stand for are not
+        seen. ``detour``: what the forward does differently.
         """
         n, t = tokens.shape
         rows = torch.arange(batch.rows) if rows is None else rows
         counts = torch.full((n,), t) if counts is None else counts
         used = batch.used[rows]
-        in_use = int((used + counts).max())
+        in_use = int((used + ahead + counts).max())
         if in_use > batch.capacity:
             raise ValueError(f"{in_use} slots needed, {batch.capacity} allocated")
-        depths = torch.arange(t).expand(n, t) if depths is None else depths
-        positions = batch.base[rows][:, None] + used[:, None] + depths
-        masks = step_masks(batch, rows, positions, in_use, ancestors)
-        slots = used[:, None] + torch.arange(t)
+        if behind > int(used.min()):
+            raise ValueError(f"{behind} tokens behind the end, but a row has only {int(used.min())}")
+        depths = torch.arange(ahead + t).expand(n, ahead + t) if depths is None else depths
+        positions = batch.base[rows][:, None] + used[:, None] - behind + depths
+        masks = step_masks(batch, rows, positions, in_use, ancestors, ahead, behind)
+        slots = used[:, None] + ahead + torch.arange(t)
+        positions = positions[:, ahead:]
         real = real_tokens(counts, t)
         if real is not None:
             tokens, positions = tokens.flatten()[real][None], positions.flatten()[real][None]
-        current = StepPass(batch, rows, slots, counts, in_use, masks, self.block_calls, capture)
+        current = StepPass(
+            batch, rows, slots, counts, in_use, masks, self.block_calls, capture, ahead, detour
+        )
         hidden = self._run(tokens.to(self.device), positions.to(self.device), current)
         self._report("step", n, tokens.numel())
         return StepOutput(hidden, current.captured, tuple(current.ran))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from skipmap.target.attention import attend, attend_row
 from skipmap.target.batch import Batch
+from skipmap.target.detour import STRAIGHT, Detour
 from skipmap.target.masks import Visibility, parts, row_parts
 from skipmap.target.passes import Block
 from skipmap.target.spread import Spread, spread
@@ -35,22 +36,31 @@ class StepPass:
     masks: dict[str, Visibility]
     calls: list[int]
     capture: frozenset[int] = frozenset()
+    ahead: int = 0
+    """Slots in use behind each row's committed ones, written by earlier forwards."""
+    detour: Detour = STRAIGHT
     captured: dict[int, Tensor] = field(default_factory=dict)
     ran: list[int] = field(default_factory=list)
     _spreads: dict[tuple[int, ...], Spread] = field(default_factory=dict)
 
     def through(self, index: int, block: Block, hidden: Tensor, kwargs: dict[str, Any]) -> Tensor:
         """Run the block for the rows that do not skip it; the others keep their hidden state."""
+        hidden = self.detour.entering(index, hidden)
         if index in self.capture:
             self.captured[index] = hidden
         running = self.batch.lineage.blocks[index].running
-        if not running:
+        if not running or self.detour.without.hold(index):
             return hidden
         inside = self._spread(running).inside
         if inside is not None and not len(inside):
             return hidden
         self.calls[index] += 1
         self.ran.append(index)
+        with self.detour.around(index, block):
+            out = self._run(block, hidden, inside, kwargs)
+        return self.detour.leaving(index, hidden, out)
+
+    def _run(self, block: Block, hidden: Tensor, inside: Tensor | None, kwargs: dict[str, Any]) -> Tensor:
         if inside is None:
             return block(hidden, **kwargs)
         part: Any = (slice(None), inside) if self._is_ragged else inside
@@ -79,12 +89,12 @@ class StepPass:
     def _one_by_one(self, index: int, query: Tensor, spread: Spread, scaling: float) -> Tensor:
         masks = self.masks[self.batch.geometry.block_types[index]]
         if not self._is_ragged:
-            return attend_row(query[0], row_parts(self.batch, index, 0, 0, query.shape[2], masks), scaling)[
-                None
-            ]
+            segments = row_parts(self.batch, index, 0, 0, query.shape[2], masks, self.ahead)
+            return attend_row(query[0], segments, scaling)[None]
         out = torch.empty_like(query)
         for row in spread.rows:
-            segments = row_parts(self.batch, index, row.config, row.prompt, row.stop - row.start, masks)
+            count = row.stop - row.start
+            segments = row_parts(self.batch, index, row.config, row.prompt, count, masks, self.ahead)
             mine = query[row.start : row.stop, :, 0].transpose(0, 1)
             out[row.start : row.stop, :, 0] = attend_row(mine, segments, scaling).transpose(0, 1)
         return out

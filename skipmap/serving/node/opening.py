@@ -68,7 +68,7 @@ def open_node(
     ``router``: auto (the map's), off, or a file. Raises InvalidInput, NotFound or Refused for options that cannot work.
     """
     counters = Counters()
-    resources = Resources(loaded.encode, loaded.model.num_layers)
+    resources = Resources.of(loaded)
     drafts = Drafts(resources, draft.method, draft.params)
     routing = make_routing(loaded, router)
     client: MapClient | None = None
