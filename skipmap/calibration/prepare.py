@@ -35,10 +35,11 @@ class CalibrationData:
     held_out_digest: str
 
 
-def prepare(spec: CalibrationSpec, shots: int, metric: Metric) -> CalibrationData:
+def prepare(spec: CalibrationSpec, shots: int, metric: Metric | None) -> CalibrationData:
     """Load, drop what the metric cannot score, apply the limit, take the shots out, split.
 
-    Raises InvalidInput when nothing usable is left, or too little for two parts.
+    Without a metric nothing is dropped, so items need no references. Raises InvalidInput when nothing usable is left,
+    or too little for two parts.
     """
     source = load_source(spec)
     scorable, left_out = _usable(source.items, metric, spec.source)
@@ -65,7 +66,9 @@ def prepare(spec: CalibrationSpec, shots: int, metric: Metric) -> CalibrationDat
     )
 
 
-def _usable(items: Sequence[Item], metric: Metric, name: str) -> tuple[list[Item], dict[str, int]]:
+def _usable(items: Sequence[Item], metric: Metric | None, name: str) -> tuple[list[Item], dict[str, int]]:
+    if metric is None:
+        return list(items), {}
     reasons = [usable(metric, item) for item in items]
     kept = [item for item, reason in zip(items, reasons, strict=True) if reason is None]
     left_out = dict(Counter(reason for reason in reasons if reason is not None))

@@ -27,6 +27,11 @@ class PackedLinear(nn.Module):
         with torch.inference_mode():
             self._packed: Tensor = self._ops._reorder_linear_weight(linear.weight.detach(), _TYPICAL_ROWS)
 
+    @property
+    def weight(self) -> Tensor:
+        """The plain weight [out, in], unpacked anew."""
+        return self._packed.to_dense()
+
     def forward(self, hidden: Tensor) -> Tensor:
         """Hidden [.., in] -> [.., out]."""
         return cast(Tensor, self._ops._linear_pointwise(hidden, self._packed, self.bias, "none", [], ""))
