@@ -21,22 +21,26 @@ def run(arguments: Namespace) -> int:
         print(f"{name}: {entry['summary']} ({', '.join(_marks(entry))})")
         for parameter, field in entry["params"].items():
             allowed = f", {field['allowed']}" if field["allowed"] else ""
-            print(f"    {parameter} = {field['default']}  {field['description']}{allowed}")
+            value = "(required)" if field["required"] else f"= {field['default']}"
+            print(f"    {parameter} {value}  {field['description']}{allowed}")
     return 0
 
 
 def _describe(name: str) -> dict[str, Any]:
     method = draft_type(name)
-    fields = method.params_type.model_json_schema().get("properties", {})
+    schema = method.params_type.model_json_schema()
+    fields = schema.get("properties", {})
     replayable = _replayable(name)
     return {
         "summary": method.summary,
         "replayable": replayable,
         "replayable_with": {} if replayable else _replayable_with(name, fields),
         "lossy": method.lossy,
+        "lossy_with": dict(getattr(method, "lossy_with", {})),
         "params": {
             parameter: {
                 "default": field.get("default"),
+                "required": parameter in schema.get("required", ()),
                 "description": field.get("description", ""),
                 "allowed": _allowed(field),
             }
@@ -74,7 +78,8 @@ def _marks(entry: Mapping[str, Any]) -> Iterator[str]:
     for parameter, values in entry["replayable_with"].items():
         yield f"replayable with {parameter} = {' or '.join(map(str, values))}"
     if entry["lossy"]:
-        yield "lossy"
+        given = [f"{parameter} = {value}" for parameter, value in entry["lossy_with"].items()]
+        yield f"lossy with {' or '.join(given)}" if given else "lossy"
 
 
 def _allowed(field: Mapping[str, Any]) -> str:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
 import statistics
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from rich.table import Table
 
 from skipmap.calibration.domains import preset, preset_names
-from skipmap.calibration.sources import SAMPLE_PREFIX, load_source
+from skipmap.calibration.sources import load_source
 from skipmap.canonical import canonical_json
 from skipmap.cli.console import AnswerConsole
-from skipmap.cli.values import complete, pairs, require_writable
+from skipmap.cli.prompt_sources import calibrations_of, named_by, source_of
+from skipmap.cli.values import complete, require_writable
 from skipmap.errors import InvalidInput, NotFound
-from skipmap.maps.router import NAME_PATTERN, UNKNOWN, Confusion, RouterDocument, read_router
+from skipmap.maps.router import UNKNOWN, Confusion, RouterDocument, read_router
 from skipmap.maps.schema import read_map
 from skipmap.profiling.documents import SCHEMA, read_document
 from skipmap.profiling.store import write_atomically
@@ -79,19 +77,11 @@ def evaluate(arguments: Namespace) -> int:
 
 def _domains(arguments: Namespace) -> dict[str, DomainPrompts]:
     found: dict[str, DomainPrompts] = {}
-    for name, text in pairs(arguments.domain, "--domain").items():
-        if not re.fullmatch(NAME_PATTERN, name):
-            raise InvalidInput("--domain", f"{name!r} is no name of a domain; allowed is {NAME_PATTERN}")
-        with _named_by(f"--domain {name}"):
-            source, category = _source(text)
-            spec = CalibrationSpec(
-                source=source,
-                category=category,
-                calibration_fraction=arguments.fraction,
-                seed=arguments.seed,
-            )
-            metric = preset(name).metric if name in preset_names() else None
-            found[name] = DomainPrompts.of_source(spec, metric)
+    given = calibrations_of(arguments.domain, "--domain", arguments.fraction, arguments.seed)
+    for name, source in given.items():
+        metric = preset(name).metric if name in preset_names() else None
+        with named_by(f"--domain {name}"):
+            found[name] = DomainPrompts.of_source(source, metric)
     for path in arguments.result:
         document = read_document(path)
         if document["schema"] != SCHEMA:
@@ -110,34 +100,11 @@ def _domains(arguments: Namespace) -> dict[str, DomainPrompts]:
 def _out_of_domain(texts: Sequence[str]) -> tuple[str, ...]:
     prompts: tuple[str, ...] = ()
     for text in texts:
-        with _named_by("--out-of-domain"):
-            source, categories = _source(text)
+        with named_by("--out-of-domain"):
+            source, categories = source_of(text)
             for category in categories.split(",") if categories else [None]:
                 prompts += prompts_of(load_source(CalibrationSpec(source=source, category=category)).items)
     return prompts
-
-
-def _source(text: str) -> tuple[str, str | None]:
-    """Source and category; a colon in a sample's or a file's own name separates nothing."""
-    if text.startswith(SAMPLE_PREFIX) or Path(text).exists():
-        return text, None
-    source, colon, category = text.rpartition(":")
-    return (source, category) if colon and source else (text, None)
-
-
-@contextlib.contextmanager
-def _named_by(option: str) -> Iterator[None]:
-    """Name the option instead of the spec's field."""
-    try:
-        yield
-    except InvalidInput as error:
-        raise InvalidInput(option, error.problem) from error
-    except NotFound as error:
-        raise NotFound(f"{option}: {error}") from error
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in problem["loc"])
-        raise InvalidInput(option, f"{field}: {problem['msg']} (given: {problem['input']!r})") from None
 
 
 def _embedder(name: str, target: str | None, revision: str | None) -> Embedder:

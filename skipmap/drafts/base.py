@@ -148,6 +148,8 @@ class DraftMethod(Protocol):
     Made as ``method(params, resources)`` with checked ``params_type`` and ``Resources``.
 
     ``lossy``: its acceptance rule changes the target's output; it then has an ``acceptance`` (see ``acceptance_of``).
+    Where a parameter decides, the class is lossy, the draft as its parameters say, and ``lossy_with`` maps the
+    parameter to the value that makes it so (see ``registry.is_lossy``).
     ``remembers``: something outlives a request when state is carried from prompt to prompt. A method that drafts
     faster for many requests together has ``propose_all`` and ``observe_all`` besides (see the functions of these
     names); what it proposes for one request must not depend on the others.

@@ -9,22 +9,50 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from skipmap.drafts.base import DraftMethod, DraftParams, Resources
+from skipmap.drafts.bild import Bild
+from skipmap.drafts.clasp import Clasp
+from skipmap.drafts.draft_model import DraftModel
+from skipmap.drafts.eagle import Eagle
+from skipmap.drafts.eagle2 import Eagle2
+from skipmap.drafts.eagle3 import Eagle3
+from skipmap.drafts.early_exit import EarlyExit
+from skipmap.drafts.knn_ssd import KnnSsd
+from skipmap.drafts.layerskip import LayerSkip
 from skipmap.drafts.lookahead import Lookahead
+from skipmap.drafts.medusa import Medusa
 from skipmap.drafts.pia import Pia
 from skipmap.drafts.prompt_lookup import PromptLookup
 from skipmap.drafts.sam import Sam
 from skipmap.drafts.samd import Samd
+from skipmap.drafts.self_skip import SelfSkip
+from skipmap.drafts.specinfer import Specinfer
+from skipmap.drafts.staged import Staged
+from skipmap.drafts.swift import Swift
 from skipmap.drafts.token_recycling import TokenRecycling
 from skipmap.errors import InvalidInput, choices
 
 ENTRY_POINT_GROUP = "skipmap.drafts"
 
 _BUILT_IN: dict[str, type[Any]] = {
+    "bild": Bild,
+    "clasp": Clasp,
+    "draft_model": DraftModel,
+    "eagle": Eagle,
+    "eagle2": Eagle2,
+    "eagle3": Eagle3,
+    "early_exit": EarlyExit,
+    "knn_ssd": KnnSsd,
+    "layerskip": LayerSkip,
     "lookahead": Lookahead,
+    "medusa": Medusa,
     "pia": Pia,
     "prompt_lookup": PromptLookup,
     "sam": Sam,
     "samd": Samd,
+    "self_skip": SelfSkip,
+    "specinfer": Specinfer,
+    "staged": Staged,
+    "swift": Swift,
     "token_recycling": TokenRecycling,
 }
 
@@ -55,6 +83,18 @@ def check_params(name: str, params: Mapping[str, Any] | None = None) -> DraftPar
         return cast(DraftParams, method.params_type(**(params or {})))
     except ValidationError as error:
         raise _bad_parameter(name, method, error) from None
+
+
+def is_lossy(name: str, params: Mapping[str, Any] | None = None) -> bool:
+    """Whether a draft method with these parameters changes the target's output; raises InvalidInput for an unknown one.
+
+    Where a parameter decides, the method's ``lossy_with`` says which values make it lossy; its default does not.
+    """
+    method = draft_type(name)
+    deciding: Mapping[str, Any] = getattr(method, "lossy_with", {})
+    if not method.lossy or not deciding:
+        return bool(method.lossy)
+    return any((params or {}).get(parameter) == value for parameter, value in deciding.items())
 
 
 def make_draft(

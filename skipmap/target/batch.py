@@ -64,7 +64,7 @@ class Batch:
     prompt_hidden: list[Tensor] = field(init=False, default_factory=list)
     """Where asked for, final hidden states of each prompt, [histories, tokens, width]."""
     prompt_block_inputs: dict[int, list[Tensor]] = field(init=False, default_factory=dict)
-    """Inputs of asked blocks over each prompt, [histories before the block, tokens, width]."""
+    """Inputs of asked blocks over each prompt, [histories before the block, tokens, width]; see ``prefill``."""
     _rows: Tensor | None = field(init=False, default=None)
     _places: dict[tuple[int, ...], Place] = field(init=False, default_factory=dict)
 
@@ -144,7 +144,7 @@ class Batch:
         """Inputs of captured blocks over a row's prompt, [tokens, width] each."""
         config, prompt = divmod(row, self.prompts)
         return {
-            block: states[prompt][self.lineage.blocks[block].entering[config], : self.prompt_length(row)]
+            block: states[prompt][self.lineage.entering(block)[config], : self.prompt_length(row)]
             for block, states in self.prompt_block_inputs.items()
         }
 
@@ -186,7 +186,7 @@ class Batch:
 
     @torch.inference_mode()
     def commit(self, rows: Tensor, count: int | Tensor) -> None:
-        """Keep the first ``count`` slots written by the last forward for ``rows``; a tensor [rows] gives each its own."""
+        """Keep the first ``count`` slots that the last forward wrote for ``rows``, or [rows] of them each its own."""
         self.used[rows] += count
 
     @torch.inference_mode()

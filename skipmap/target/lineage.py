@@ -74,6 +74,10 @@ class Lineage:
     final: tuple[int, ...]
     initial: int
 
+    def entering(self, block: int) -> tuple[int, ...]:
+        """History that each configuration has before a block; past the last one, after it."""
+        return self.final if block == len(self.blocks) else self.blocks[block].entering
+
 
 def trace(skips: Sequence[SkipSet], num_layers: int, *, shared: bool, dense_prefill: bool) -> Lineage:
     """Follow the histories of lexicographically ordered configurations through the blocks.

@@ -20,12 +20,13 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from skipmap.errors import InvalidInput, ModelFailure, NotFound, choices
+from skipmap.errors import InvalidInput, ModelFailure, choices
 from skipmap.settings import Settings, get_settings
 from skipmap.target.fingerprint import fingerprint_directory, fingerprint_files, model_files
 from skipmap.target.gguf import convert_gguf
 from skipmap.target.hub import fetch_snapshot, is_hub_id
 from skipmap.target.known import KNOWN_TARGETS, locate_known
+from skipmap.target.paths import inside, local_path
 from skipmap.target.quiet import quiet_transformers
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -56,7 +57,7 @@ def resolve_target(
     if not target_id.strip() or "\0" in target_id:
         raise InvalidInput("target", f"{target_id!r} names nothing; give {_allowed()}")
     known = target_id in KNOWN_TARGETS
-    path = None if known else _local_path(target_id, settings)
+    path = None if known else local_path(target_id, settings.model_roots, "target", _allowed())
     if revision is not None and (known or path is not None):
         raise InvalidInput("revision", f"{revision!r} given, but {target_id} is no hub model; leave it out")
     if known:
@@ -201,32 +202,6 @@ def _from_hub(target_id: str, revision: str | None, settings: Settings) -> Resol
     return ResolvedTarget(target_id, directory.name, directory, fingerprint, "hub")
 
 
-def _local_path(target_id: str, settings: Settings) -> Path | None:
-    """The existing path that the id means, or None when it can only be a hub id."""
-    try:
-        path = Path(target_id).expanduser().absolute()
-        inside = _inside(path, settings.model_roots)
-        exists = inside and path.exists()
-    except (OSError, RuntimeError) as error:
-        raise InvalidInput("target", f"{target_id!r} is no usable path: {error}") from None
-    if exists:
-        return path
-    may_be_hub = is_hub_id(target_id) and path.suffix.lower() != ".gguf"
-    if may_be_hub:
-        return None
-    if not inside:
-        # Whether the path exists is not told: outside the roots that is nobody's business.
-        roots = ", ".join(map(str, settings.model_roots))
-        raise InvalidInput(
-            "target", f"{target_id} lies outside the model folders ({roots}; SKIPMAP_MODEL_ROOTS)"
-        )
-    raise NotFound(f"target: {target_id} does not exist; give {_allowed()}")
-
-
-def _inside(path: Path, roots: tuple[Path, ...]) -> bool:
-    return not roots or any(path.resolve().is_relative_to(root) for root in roots)
-
-
 def _check_directory(directory: Path, roots: tuple[Path, ...]) -> None:
     """Raise InvalidInput unless the directory can be loaded without running anything or leaving the roots."""
     if not (directory / "config.json").is_file():
@@ -243,7 +218,7 @@ def _check_directory(directory: Path, roots: tuple[Path, ...]) -> None:
             "target", f"{directory} has no *.safetensors weights{found}; save the model as safetensors first"
         )
     for file in files:
-        if not _inside(file, roots):
+        if not inside(file, roots):
             raise InvalidInput("target", f"{file} is a link that leaves the model folders; copy the file in")
     _check_shards(directory, {file.name for file in files})
 

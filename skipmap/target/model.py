@@ -119,7 +119,8 @@ class TargetModel:
         ``skips``: configurations in ascending order. ``prompts``: token ids of each prompt, [prompts][tokens], the
         same for all configurations; or [configurations][prompts][tokens]. ``slots``: new positions to keep room for,
         tree nodes included. Rows with equal history are computed once. The batch carries the next-token logits, the
-        prompts' inputs of the ``capture`` blocks and, with ``keep_hidden``, their final hidden states.
+        prompts' inputs of the ``capture`` blocks (``num_layers`` stands for what leaves the last one) and, with
+        ``keep_hidden``, their final hidden states.
 
         Raises InvalidInput for a skip set out of range, an empty prompt or one longer than the context.
         """

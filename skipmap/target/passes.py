@@ -93,6 +93,14 @@ class PrefillPass:
         """Run the block for the histories that take it; hidden is [histories * prompts, positions, width]."""
         if index in self.capture:
             self.captured[index] = hidden
+        leaving = self._run(index, block, hidden, kwargs)
+        after = index + 1
+        if after in self.capture and after == len(self.batch.lineage.blocks):
+            # No block has it as its input.
+            self.captured[after] = leaving
+        return leaving
+
+    def _run(self, index: int, block: Block, hidden: Tensor, kwargs: dict[str, Any]) -> Tensor:
         line = self.batch.lineage.blocks[index]
         if line.is_plain:
             self.calls[index] += 1

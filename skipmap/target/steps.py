@@ -56,9 +56,19 @@ class StepPass:
             return hidden
         self.calls[index] += 1
         self.ran.append(index)
-        with self.detour.around(index, block):
+        with self.detour.around(index, block, self._owners(inside)):
             out = self._run(block, hidden, inside, kwargs)
         return self.detour.leaving(index, hidden, out)
+
+    def _owners(self, inside: Tensor | None) -> Tensor | None:
+        """Row of each position that enters a block, where rows go different ways; ``inside`` as ``Spread`` has it."""
+        if not self.detour.apart:
+            return None
+        rows = torch.arange(len(self.rows))
+        if not self._is_ragged:
+            return (rows if inside is None else rows[inside.cpu()])[:, None]
+        rows = rows.repeat_interleave(self.counts)
+        return (rows if inside is None else rows[inside.cpu()])[None]
 
     def _run(self, block: Block, hidden: Tensor, inside: Tensor | None, kwargs: dict[str, Any]) -> Tensor:
         if inside is None:

@@ -8,8 +8,9 @@ import pytest
 
 from skipmap.decoding.options import DecodeOptions
 from skipmap.decoding.speculative import decode, generate
-from skipmap.drafts.registry import draft_names, make_draft
+from skipmap.drafts.registry import draft_names
 from skipmap.skipset import SkipSet
+from tests.ready_drafts import LOSSY, ready_draft
 
 LIMIT = 20
 FAMILIES = ["llama", "qwen2", "qwen3", "mistral", "gemma3"]
@@ -27,7 +28,7 @@ def expected(tiny_model, without_blocks, hugging_face_greedy, repeating_prompts)
     return texts
 
 
-@pytest.mark.parametrize("name", draft_names())
+@pytest.mark.parametrize("name", sorted({*draft_names()} - LOSSY))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_text_is_that_of_the_model_without_the_blocks(
     family, name, tiny_target, make_rule, repeating_prompts, random_skips, expected
@@ -36,19 +37,19 @@ def test_text_is_that_of_the_model_without_the_blocks(
     # Skip sets under which no answer hangs on rounding: the two likeliest tokens always lie 7e-4 apart or more.
     skips = random_skips(10 + FAMILIES.index(family), 1)
     assert sum(0 in skip for skip in skips) >= 2
-    together = decode(target, skips, repeating_prompts, make_draft(name), rule, options)
+    together = decode(target, skips, repeating_prompts, ready_draft(name, target), rule, options)
     accepted = 0
     for skip, answers in zip(skips, together, strict=True):
         assert [answer.token_ids for answer in answers] == expected(family, skip)
         for prompt, answer in zip(repeating_prompts, answers, strict=True):
-            assert answer == generate(target, prompt, skip, make_draft(name), rule, options)
+            assert answer == generate(target, prompt, skip, ready_draft(name, target), rule, options)
             assert sum(answer.counts.emitted) == LIMIT - 1
             assert answer.blocks_run == (6 - len(skip),) * answer.counts.steps
             accepted += sum(answer.counts.accepted)
     assert accepted > 0
 
 
-@pytest.mark.parametrize("name", draft_names())
+@pytest.mark.parametrize("name", sorted({*draft_names()} - LOSSY))
 @pytest.mark.parametrize(("family", "policy"), [("llama", "sparse"), ("gemma3", "dense")])
 def test_text_ends_where_plain_decoding_ends(
     family, policy, name, tiny_target, make_rule, repeating_prompts, random_skips
@@ -61,11 +62,13 @@ def test_text_ends_where_plain_decoding_ends(
     plain = [a for row in decode(target, skips, repeating_prompts, None, rule, options) for a in row]
     assert {answer.finish for answer in plain} >= {"eos", "stop"}
     found = [
-        a for row in decode(target, skips, repeating_prompts, make_draft(name), rule, options) for a in row
+        a
+        for row in decode(target, skips, repeating_prompts, ready_draft(name, target), rule, options)
+        for a in row
     ]
     assert [(a.token_ids, a.finish, a.text) for a in found] == [
         (a.token_ids, a.finish, a.text) for a in plain
     ]
     pairs = [(skip, prompt) for skip in skips for prompt in repeating_prompts]
     for (skip, prompt), answer in list(zip(pairs, found, strict=True))[::4]:
-        assert answer == generate(target, prompt, skip, make_draft(name), rule, options)
+        assert answer == generate(target, prompt, skip, ready_draft(name, target), rule, options)

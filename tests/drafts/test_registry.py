@@ -11,7 +11,7 @@ import pytest
 
 from skipmap.drafts import registry
 from skipmap.drafts.base import DraftParams, Needs, check_tree
-from skipmap.drafts.registry import check_params, draft_names, draft_type, make_draft
+from skipmap.drafts.registry import check_params, draft_names, draft_type, is_lossy, make_draft
 from skipmap.errors import InvalidInput, ModelFailure
 from skipmap.tree import TokenTree
 
@@ -94,7 +94,7 @@ def test_parameters_can_be_checked_alone():
 def test_unknown_method_lists_the_known_ones(install):
     install(echo="their_drafts:Echo")
     with pytest.raises(
-        InvalidInput, match=r"'eagel' is unknown; known: echo, .*prompt_lookup, sam"
+        InvalidInput, match=r"'eagel' is unknown; known: .*, echo, .*prompt_lookup, sam"
     ) as caught:
         make_draft("eagel")
     assert caught.value.field == "draft.method"
@@ -122,6 +122,16 @@ def test_broken_plug_in_is_named_and_does_not_hurt_the_others(value, install):
 def test_built_in_method_cannot_be_replaced(install):
     install(sam="their_drafts:Echo")
     assert make_draft("sam").name == "sam"
+
+
+def test_lossiness_may_depend_on_parameters():
+    assert not is_lossy("sam")
+    assert not is_lossy("medusa")
+    assert not is_lossy("medusa", {"acceptance": "greedy"})
+    assert is_lossy("medusa", {"head": "h", "acceptance": "typical"})
+    assert is_lossy("bild")
+    with pytest.raises(InvalidInput, match="is unknown"):
+        is_lossy("eagel")
 
 
 def test_drafts_load_without_the_model_libraries():

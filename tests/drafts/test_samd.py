@@ -180,6 +180,14 @@ def test_corpus_has_a_fingerprint_and_is_named_when_it_cannot_be_used(with_corpu
         make_draft("samd", {"corpus": str(tmp_path / "corpus.txt")})
 
 
+def test_a_head_and_its_tree_go_together():
+    for params in ({"tree": "eagle2"}, {"head": "some/head"}):
+        with pytest.raises(InvalidInput, match="tree = eagle2 and head go together: give both or neither"):
+            make(**params)
+    with pytest.raises(InvalidInput, match="a head on the target, which is not loaded here"):
+        make(tree="eagle2", head="some/head")
+
+
 @pytest.mark.parametrize("params", [{"min_match": 0}, {"max_positions": 1}, {"tree": "oak"}, {"growth": 4}])
 def test_bad_parameters_are_named(params):
     with pytest.raises(InvalidInput, match=rf"draft\.params\.{next(iter(params))}"):

@@ -26,7 +26,13 @@ def paths(shape: Shape) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "levels"), [("recycling_81", [8, 21, 25, 15, 8, 3]), ("samd_61", [7, 20, 21, 8, 4])]
+    ("name", "levels"),
+    [
+        ("recycling_81", [8, 21, 25, 15, 8, 3]),
+        ("samd_61", [7, 20, 21, 8, 4]),
+        ("eagle_26", [4, 8, 8, 3, 2]),
+        ("medusa_64", [10, 28, 23, 2]),
+    ],
 )
 def test_named_shapes_have_the_published_level_sizes(name, levels):
     depths = Counter(len(path) for path in paths(shape(name)))
@@ -42,7 +48,17 @@ def test_named_shapes_have_the_published_paths():
 
 
 @pytest.mark.parametrize(
-    ("name", "published"), [("recycling_81", "token_recycling_80"), ("samd_61", "token_recycling_60")]
+    ("name", "published"),
+    [
+        ("recycling_81", "token_recycling_80"),
+        ("samd_61", "token_recycling_60"),
+        ("eagle_26", "eagle1_mc_sim_7b_63"),
+        ("medusa_64", "medusa_mc_sim_7b_63"),
+        ("medusa_7b_stage1", "medusa_vicuna_7b_stage1"),
+        ("medusa_7b_stage2", "medusa_vicuna_7b_stage2"),
+        ("medusa_13b_stage1", "medusa_vicuna_13b_stage1"),
+        ("medusa_13b_stage2", "medusa_vicuna_13b_stage2"),
+    ],
 )
 def test_named_shapes_equal_the_collected_ones(name, published, extra_data):
     file = extra_data / "draft_trees.json"

@@ -75,6 +75,36 @@ def test_a_left_out_sub_layer_adds_nothing(target, part: str) -> None:
     torch.testing.assert_close(found, target.step(batch, tokens).hidden, **CLOSE)
 
 
+@pytest.mark.parametrize("ragged", [False, True])
+def test_rows_can_leave_out_different_things(target, ragged: bool) -> None:
+    batch, tokens = some(target), torch.tensor(words(3, *[3] * 6))
+    counts = torch.tensor([3, 1, 2, 3, 3, 2] if ragged else [3] * 6)
+    sets = [
+        SubLayers(SkipSet((0, 1, 5)), SkipSet((0, 5))),
+        SubLayers(SkipSet((5,)), SkipSet((3, 5))),
+        SubLayers(SkipSet((1, 5)), SkipSet((1, 4, 5))),
+    ] * 2
+    detour = Detour.leaving_out(sets)
+    assert detour.without == SubLayers.of_blocks(SkipSet((5,)))
+    found = target.step(batch, tokens, counts=counts, detour=detour)
+    assert 5 not in found.blocks_run
+    # What a row left out has left nothing of its own behind: the tokens after it see the same.
+    more = torch.tensor(words(4, *[1] * 6))
+    rows = torch.arange(6)
+    used = batch.used
+    batch.used = used + counts
+    after = target.step(batch, more, detour=detour).hidden
+    batch.used = used
+    parts = found.hidden[0].split(counts.tolist()) if ragged else found.hidden
+    for row, left_out in enumerate(sets):
+        alone, count = rows[row : row + 1], int(counts[row])
+        own = Detour(left_out)
+        expected = target.step(batch, tokens[alone, :count], rows=alone, detour=own).hidden[0]
+        torch.testing.assert_close(parts[row], expected, **CLOSE)
+        expected = target.step(batch, more[alone], rows=alone, ahead=count, detour=own).hidden[0]
+        torch.testing.assert_close(after[row], expected, **CLOSE)
+
+
 def test_a_failing_block_gets_its_sub_layers_back(target) -> None:
     batch = some(target)
     detour = Detour(SubLayers(attention=SkipSet((1,))), settle=lambda *_: 1 / 0)

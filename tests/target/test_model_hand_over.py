@@ -50,14 +50,18 @@ def test_prompt_hands_on_its_hidden_states(skip, tiny_model, tiny_target, withou
     # Alone, and as rows of a mixed batch.
     for skips in ([skip], sorted({skip, *SKIPS})):
         batch = tiny_target("gemma3").prefill(
-            skips, PROMPTS, slots=1, capture=frozenset({0, 2, 5}), keep_hidden=True
+            skips, PROMPTS, slots=1, capture=frozenset({0, 2, 5, 6}), keep_hidden=True
         )
         for place, prompt in enumerate(PROMPTS):
             row = skips.index(skip) * len(PROMPTS) + place
             with torch.inference_mode():
                 states = pruned(torch.tensor([prompt]), output_hidden_states=True).hidden_states
             captured = batch.prompt_block_inputs_of(row)
-            assert set(captured) == {0, 2, 5}
+            assert set(captured) == {0, 2, 5, 6}
+            # What leaves the last block, before the final norm.
+            with torch.inference_mode():
+                normed = pruned.base_model.norm(captured.pop(6))
+            assert (normed - states[-1][0]).abs().max() <= 1e-4
             for block, hidden in captured.items():
                 entered = block - len(skip.before(block))
                 # The last of Hugging Face's states is behind the final norm.
