@@ -8,6 +8,7 @@ import sys
 NAMES = (
     "profiling",
     "live",
+    "strategies",
     "decoding",
     "controller",
     "serving",

@@ -15,7 +15,7 @@ from models.base import interval, new_id
 from models.errors import Conflict
 from models.roles import ROLES, SCOPES, Role, Scope
 from models.sessions import end_sessions
-from models.users import Principal, Token, User, hash_secret
+from models.users import Principal, Token, Use, User, hash_secret
 from skipmap.errors import InvalidInput, NotFound, choices
 
 __all__ = [
@@ -105,7 +105,7 @@ def create_token(
 
 
 def authenticate(session: Session, secret: str) -> Principal | None:
-    """Who holds the secret, or None when it is unknown, expired or revoked or the user is disabled."""
+    """Who holds the secret, or None when it is unknown, expired or revoked or the user is disabled; reads only."""
     now = func.clock_timestamp()
     long_ago = or_(Token.last_used_at.is_(None), Token.last_used_at < now - interval(_USE_NOTED_SECONDS))
     row = session.execute(
@@ -122,9 +122,8 @@ def authenticate(session: Session, secret: str) -> Principal | None:
     if row is None:
         return None
     token, user, unnoted = row
-    if unnoted:
-        session.execute(update(Token).where(Token.id == token.id, long_ago).values(last_used_at=now))
-    return Principal(user.id, user.name, token.id, frozenset(token.scopes))
+    use = Use("token", token.id, token.last_used_at) if unnoted else None
+    return Principal(user.id, user.name, token.id, frozenset(token.scopes), use)
 
 
 def all_tokens(session: Session) -> Sequence[Token]:

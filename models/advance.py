@@ -97,7 +97,7 @@ def _check_progress(step: NextLevel | End, level: Level) -> None:
 
 def _end_level(session: Session, level: Level, state: LevelState) -> None:
     note_progress(session, level, state=state, finished_at=func.clock_timestamp())
-    emit(session, level.job_id, "level", idx=level.idx, kind=level.kind, state=state)
+    emit(session, level.job_id, "level", idx=level.idx, kind=level.kind, depth=level.depth, state=state)
 
 
 def _succeed(session: Session, job: Job) -> Advance:

@@ -10,6 +10,7 @@ from sqlalchemy import Index, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from models.base import Base, Created, Id, clean, is_id, new_id
+from models.names import ids_of
 from models.users import User
 
 
@@ -63,7 +64,7 @@ def list_audit(
 ) -> Sequence[AuditLine]:
     """A page of entries, newest first; ``before``: id of the last one of the page before.
 
-    ``actor``: id or name of a user; ``action`` and ``subject`` as they were recorded.
+    ``actor``: id or name of a user; ``action`` as it was recorded; ``subject`` so too, or what it is called.
     """
     query = (
         select(AuditEntry, User.name)
@@ -78,7 +79,8 @@ def list_audit(
     if action is not None:
         query = query.where(AuditEntry.action == clean(action))
     if subject is not None:
-        query = query.where(AuditEntry.subject == clean(subject))
+        asked = clean(subject)
+        query = query.where(AuditEntry.subject.in_([asked, *ids_of(session, asked)]))
     return [AuditLine(entry, name) for entry, name in session.execute(query)]
 
 

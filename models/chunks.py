@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Created, Id, one_of
-from models.levels import SEARCH_KINDS, LevelKind
+from models.levels import EVALUATED_KINDS, SEARCH_KINDS, LevelKind
 from skipmap.skipset import SkipSet
 
 ChunkState = Literal["pending", "running", "succeeded", "failed", "cancelled", "superseded"]
@@ -100,9 +100,11 @@ class Chunk(Base):
 MISSING_UNITS = f"""
     ARRAY(
         SELECT unit.key FROM jsonb_array_elements(c.groups) AS part, jsonb_array_elements_text(part.value) AS unit(key)
-        WHERE CASE WHEN {one_of("c.kind", SEARCH_KINDS)}
+        WHERE CASE WHEN {one_of("c.kind", EVALUATED_KINDS)}
             THEN NOT EXISTS (
                 SELECT FROM evaluations AS e WHERE e.job_id = c.job_id AND e.skip_key = unit.key)
+            WHEN c.kind = 'rank' THEN NOT EXISTS (
+                SELECT FROM ranks AS r WHERE r.job_id = c.job_id AND r.skip_key = unit.key)
             ELSE NOT EXISTS (
                 SELECT FROM findings AS f WHERE f.job_id = c.job_id AND f.kind = c.kind AND f.key = unit.key)
             END

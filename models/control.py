@@ -75,7 +75,8 @@ def retry(session: Session, job_id: str) -> Job:
             finished_at=None,
         )
     )
-    emit(session, job_id, "level", idx=level.idx, kind=level.kind, state="running", size=level.size)
+    about = {"idx": level.idx, "kind": level.kind, "depth": level.depth}
+    emit(session, job_id, "level", **about, state="running", size=level.size)
     return _job(session, job_id)
 
 

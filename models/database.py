@@ -11,18 +11,19 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from models.errors import TooSlow, Unavailable
 from models.patience import connection_type, silence_from_now
 from models.settings import ServiceSettings
+from models.turnstile import Turnstile
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _RECYCLE_SECONDS = 1800
-_POOL_WAIT_SECONDS = 5
+_WAIT_SECONDS = 5.0
+_LONGEST_WAIT_SECONDS = 10.0
 _MIN_CLASHES = 3
 _MAX_CLASHES = 20
 _PAUSE_SECONDS = 0.05
@@ -38,10 +39,6 @@ _TOO_SLOW = {"57014", "25P03"}
 
 class Busy(Unavailable):
     """Other transactions were in the way all the time; the same call may be made again later."""
-
-
-class Crowded(Unavailable):
-    """No connection came free in time: others of this process used them all, or the server keeps them waiting."""
 
 
 class Database:
@@ -62,10 +59,10 @@ class Database:
         self._retry_seconds = settings.retry_seconds
         self.chunk_seconds = settings.chunk_seconds
         """How long the chunks of a level made here may take."""
+        self._places = 2 * settings.pool_size
         self._options: dict[str, Any] = {
             "pool_size": settings.pool_size,
             "max_overflow": settings.pool_size,
-            "pool_timeout": silent_seconds or _POOL_WAIT_SECONDS,
             "pool_recycle": _RECYCLE_SECONDS,
             # A watched connection is not tried out before: when it has died, the work runs again on a new one.
             "pool_pre_ping": silent_seconds is None,
@@ -74,11 +71,15 @@ class Database:
         self._silent_seconds = silent_seconds
         self._url = settings.database_url
         self.engine = self._make_engine("READ COMMITTED")
+        self._turnstile, self._turnstile_of_reader = self._make_turnstile(), self._make_turnstile()
 
     @cached_property
     def _reader(self) -> Engine:
         """Connections of their own, for to change the mode of one costs more than a small read."""
         return self._make_engine("AUTOCOMMIT")
+
+    def _make_turnstile(self) -> Turnstile:
+        return Turnstile(self._places, self._silent_seconds or _WAIT_SECONDS, _LONGEST_WAIT_SECONDS)
 
     def _make_engine(self, isolation_level: str) -> Engine:
         # What statements carry (prompts, labels, hashes of tokens) is nothing for logs and error messages.
@@ -95,10 +96,11 @@ class Database:
 
         The whole of it runs again after a deadlock, a serialisation failure, a lock timeout, or a lost connection, so
         it must be safe to repeat even when an earlier commit went through unnoticed. Raises Unavailable when the
-        database stays away or takes too long, and Busy when others hold what it needs.
+        database stays away or takes too long, Busy when others hold what it needs, and Crowded when no connection
+        comes free.
         """
         with silence_from_now():
-            return self._repeated(self.engine, work, *args, **kwargs)
+            return self._repeated(self.engine, self._turnstile, work, *args, **kwargs)
 
     def read(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run work that only reads, each statement by itself: no messages to begin and end a transaction.
@@ -106,19 +108,28 @@ class Database:
         Nothing is lost by that: also in a transaction every statement sees what is committed when it begins.
         """
         with silence_from_now():
-            return self._repeated(self._reader, work, *args, **kwargs)
+            return self._repeated(self._reader, self._turnstile_of_reader, work, *args, **kwargs)
 
     def _repeated(
-        self, engine: Engine, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs
+        self,
+        engine: Engine,
+        turnstile: Turnstile,
+        work: Callable[Concatenate[Session, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> T:
         deadline = time.monotonic() + self._retry_seconds
         tries = 0
         while True:
             tries += 1
             try:
-                with Session(engine, expire_on_commit=False) as session, session.begin():
+                with (
+                    turnstile.turn(),
+                    Session(engine, expire_on_commit=False) as session,
+                    session.begin(),
+                ):
                     return work(session, *args, **kwargs)
-            except (DBAPIError, PoolTimeout) as error:
+            except DBAPIError as error:
                 kind = _kind(error)
                 if kind == "other":
                     raise
@@ -131,8 +142,6 @@ class Database:
                     raise Busy(
                         f"others are changing the same rows ({_first_line(error)}); try again shortly"
                     ) from error
-                if late and isinstance(error, PoolTimeout):
-                    raise Crowded(_reason(error)) from error
                 if late:
                     raise Unavailable(_reason(error)) from error
             time.sleep(_pause(tries))
@@ -157,6 +166,7 @@ class Database:
         """After a fork, in the child: leave the parent's connections alone and start with none."""
         self.engine.dispose(close=False)
         self._reader.dispose(close=False)
+        self._turnstile, self._turnstile_of_reader = self._make_turnstile(), self._make_turnstile()
 
 
 def _connect_arguments(settings: ServiceSettings, name: str, durable: bool) -> dict[str, Any]:
@@ -186,10 +196,8 @@ def _milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000))
 
 
-def _kind(error: DBAPIError | PoolTimeout) -> str:
+def _kind(error: DBAPIError) -> str:
     """``clash``: another transaction was in the way; ``away``: no server; ``slow``; ``other``: repeating is no help."""
-    if isinstance(error, PoolTimeout):
-        return "away"
     state = getattr(error.orig, "sqlstate", None)
     if state in _CLASHES:
         return "clash"
@@ -201,12 +209,12 @@ def _kind(error: DBAPIError | PoolTimeout) -> str:
     return "away" if state is None and isinstance(error, OperationalError) else "other"
 
 
-def _reason(error: DBAPIError | PoolTimeout) -> str:
+def _reason(error: DBAPIError) -> str:
     return f"the database does not answer ({_first_line(error)}); try again shortly"
 
 
-def _first_line(error: DBAPIError | PoolTimeout) -> str:
-    cause = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+def _first_line(error: DBAPIError) -> str:
+    cause = str(error.orig).strip().splitlines()
     return cause[0] if cause else type(error).__name__
 
 

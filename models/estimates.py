@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Row, Text, cast, exists, select
 from sqlalchemy.orm import Session
 
 from models.jobs import Job
+from models.later_steps import LaterPace, Span, later_pace
 from models.levels import Level
+from skipmap.profiling.search import strategy_of
+from skipmap.profiling.strategies.base import Strategy
 from skipmap.spec import SearchSpec
 
 _JOBS_LOOKED_AT = 5
@@ -21,14 +23,16 @@ _TIMED = ("single", "level")
 
 @dataclass(frozen=True)
 class LevelPlan:
-    """A level at most: ``configurations`` there are, and how many of them are ``planned``; None where not known.
+    """A level at most: ``configurations`` that the strategy asks for, and how many are ``planned``; None: not known.
 
-    What is known of levels from 2 on holds for a pool that is as large as it may become.
+    What is known of levels from 2 on holds for a pool that is as large as it may become. ``ranked``: ranking figures
+    that are taken before it.
     """
 
     level: int
     configurations: int | None
     planned: int | None
+    ranked: int = 0
 
     @property
     def cut(self) -> int:
@@ -40,10 +44,13 @@ class LevelPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a search evaluates at most. ``pool``: layers that may be combined; ``num_layers`` of the target, or None."""
+    """What a search evaluates at most. ``pool``: layers that may be combined; ``num_layers`` of the target, or None.
+
+    ``pool`` is None where it depends on the number of layers, and that is not known.
+    """
 
     num_layers: int | None
-    pool: int
+    pool: int | None
     levels: tuple[LevelPlan, ...]
 
     @property
@@ -52,30 +59,46 @@ class Plan:
         planned = [level.planned for level in self.levels]
         return None if None in planned else sum(count for count in planned if count is not None)
 
+    @property
+    def ranked(self) -> int:
+        """Ranking figures in all."""
+        return sum(level.ranked for level in self.levels)
 
-def plan_of(search: SearchSpec, num_layers: int | None) -> Plan:
-    """The levels of a search, as ``skipmap.profiling.search`` makes them when every level has something feasible."""
-    pool = search.max_pool if num_layers is None else min(search.max_pool, num_layers)
-    deepest = pool if num_layers is None else min(pool, num_layers - 1)
-    levels = [LevelPlan(0, 1, 1), LevelPlan(1, num_layers, num_layers)]
-    left = _room(search.max_evaluations, num_layers)
-    for level in range(2, min(search.max_depth, deepest) + 1):
-        there = math.comb(pool, level)
-        # Without the number of layers it is not known what max_evaluations leaves for this level.
-        unknown = num_layers is None and search.max_evaluations is not None
+
+def plan_of(search: SearchSpec, num_layers: int | None, pool: int | None = None) -> Plan:
+    """The levels of a search, as ``skipmap.profiling.search`` makes them when none of them is the last before its time.
+
+    ``pool``: layers that are combined, once that is known.
+    """
+    strategy = strategy_of(search.strategy)
+    if num_layers is None:
+        return _plan_of_any_target(search, strategy)
+    combined = strategy.pool_size(search, num_layers) if pool is None else pool
+    levels = [LevelPlan(0, 1, 1)]
+    left = None if search.max_evaluations is None else search.max_evaluations - 1
+    # Single layers come first, however many of them are combined.
+    for level in range(1, max(1, min(search.max_depth, combined, num_layers - 1)) + 1):
+        there = strategy.level_size(search, num_layers, combined, level)
         planned = there if left is None else min(there, left)
-        levels.append(LevelPlan(level, there, None if unknown else planned))
+        levels.append(LevelPlan(level, there, planned, strategy.rank_size(search, num_layers, level)))
         if left is not None:
             # A level that is cut is the last one.
             left = left - planned if planned == there else 0
-    return Plan(num_layers, pool, tuple(levels))
+    return Plan(num_layers, combined, tuple(levels))
 
 
-def _room(max_evaluations: int | None, num_layers: int | None) -> int | None:
-    """Configurations that may be evaluated after the single layers."""
-    if max_evaluations is None or num_layers is None:
-        return None
-    return max(0, max_evaluations - 1 - num_layers)
+def _plan_of_any_target(search: SearchSpec, strategy: Strategy) -> Plan:
+    """What can be told before the number of layers is known: sets of a pool that the spec bounds, and no more."""
+    levels = [LevelPlan(0, 1, 1), LevelPlan(1, None, None)]
+    if "max_pool" not in strategy.reads:
+        later = [LevelPlan(level, None, None) for level in range(2, search.max_depth + 1)]
+        return Plan(None, None, (*levels, *later))
+    pool = search.max_pool
+    for level in range(2, min(search.max_depth, pool) + 1):
+        there = strategy.level_size(search, pool, pool, level)
+        # It is not known what the single layers leave of max_evaluations.
+        levels.append(LevelPlan(level, there, None if search.max_evaluations is not None else there))
+    return Plan(None, pool, tuple(levels))
 
 
 @dataclass(frozen=True)
@@ -83,7 +106,7 @@ class Pace:
     """How fast earlier jobs of a target and a draft method went, on workers of one device class.
 
     ``median``, and ``p80`` of the slowest job: seconds a configuration took over ``prompts`` calibration prompts; None
-    where it is not known how many there were.
+    where it is not known how many there were. ``later``: what came after their search.
     """
 
     jobs: int
@@ -91,8 +114,9 @@ class Pace:
     median: float
     p80: float
     prompts: int | None
+    later: LaterPace = field(default_factory=LaterPace)
 
-    def seconds(self, configurations: int, prompts: int | None) -> tuple[float, float]:
+    def seconds(self, configurations: int, prompts: int | None) -> Span:
         """Likely and long time of one worker for so many configurations over so many prompts.
 
         On a CPU time grows with the prompts. On other devices fewer prompts need not be faster, for they share
@@ -135,8 +159,8 @@ def pace_of(session: Session, target: str, draft: str, device_class: str | None 
     alike = [job for job in jobs if job.device_class == jobs[0].device_class]
     if not alike:
         return None
-    paces = _paces(session, [job.id for job in alike])
-    return _joined(alike, paces)
+    ids = [job.id for job in alike]
+    return replace(_joined(alike, _paces(session, ids)), later=later_pace(session, ids))
 
 
 def _paces(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str, float]]:

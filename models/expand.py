@@ -27,6 +27,7 @@ class Stored:
     dense_metric: float
     seconds_spent: float
     points: tuple[SkipSet, ...] | None = None
+    ranks: Mapping[SkipSet, float] = field(default_factory=dict)
     held_out_runs: Collection[str] = ()
     has_result: bool = False
 
@@ -63,7 +64,12 @@ def next_level(stored: Stored) -> NextLevel | End:
     check_dense_steps(stored.dense_steps)
     no_signal = stored.dense_metric <= facts.baseline
     step = next_work(
-        search, facts.num_layers, stored.scores, no_signal=no_signal, seconds_spent=stored.seconds_spent
+        search,
+        facts.num_layers,
+        stored.scores,
+        stored.ranks,
+        no_signal=no_signal,
+        seconds_spent=stored.seconds_spent,
     )
     if not isinstance(step, Outcome):
         groups = tuple(tuple(skip_key(skip) for skip in group) for group in step.groups)
@@ -81,9 +87,9 @@ def next_level(stored: Stored) -> NextLevel | End:
 
 
 def describe(outcome: Outcome) -> dict[str, Any]:
-    """The search's outcome as plain values."""
+    """The search's outcome as plain values; ``ranked`` and ``notes`` are there where there is something to tell."""
     budget = outcome.budget
-    return {
+    described = {
         "pool": list(outcome.pool),
         "feasible": len(outcome.feasible),
         "stopped": outcome.stopped,
@@ -93,6 +99,8 @@ def describe(outcome: Outcome) -> dict[str, Any]:
         "pool_cut": list(budget.pool_cut),
         "not_evaluated": {str(level): count for level, count in sorted(budget.not_evaluated.items())},
     }
+    more = {"ranked": budget.ranked, "notes": list(outcome.notes)}
+    return described | {name: value for name, value in more.items() if value}
 
 
 def _runs(stored: Stored) -> tuple[Keys, ...]:

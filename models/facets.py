@@ -18,7 +18,8 @@ _DISTINCT = """
     )
     SELECT value FROM found WHERE value IS NOT NULL LIMIT :most
 """
-_TARGETS, _DRAFTS, _DOMAINS = (text(_DISTINCT.format(column=name)) for name in ("target", "draft", "domain"))
+_COLUMNS = ("target", "draft", "domain", "strategy")
+_QUERIES = tuple(text(_DISTINCT.format(column=name)) for name in _COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,10 @@ class Facets:
     targets: tuple[str, ...]
     drafts: tuple[str, ...]
     domains: tuple[str, ...]
+    strategies: tuple[str, ...]
 
 
 def facets(session: Session) -> Facets:
     """What the jobs that are stored can be told apart by."""
-    found = (session.scalars(query, {"most": _MOST}) for query in (_TARGETS, _DRAFTS, _DOMAINS))
+    found = (session.scalars(query, {"most": _MOST}) for query in _QUERIES)
     return Facets(*(tuple(values) for values in found))

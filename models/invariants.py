@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from typing import Any
+
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from models.base import one_of
 from models.chunks import MISSING_UNITS, OPEN, skip_of
-from models.evaluations import EvaluationRow
+from models.evaluations import scores_of
 from models.jobs import ENDED, Job
-from models.levels import SEARCH_KINDS, Level
+from models.levels import EVALUATED_KINDS, SEARCH_KINDS, Level
+from models.ranks import RankRow
 from skipmap.errors import SkipmapError
 from skipmap.profiling.pareto import Score
-from skipmap.profiling.search import Outcome, next_work
+from skipmap.profiling.search import DENSE, Outcome, next_work
 from skipmap.skipset import SkipSet
 
-_SEARCH = one_of("l.kind", SEARCH_KINDS)
+_EVALUATED = one_of("l.kind", EVALUATED_KINDS)
 
 RULES = {
     "a running chunk has owner, token and lease, and no other has": """
@@ -61,17 +65,25 @@ RULES = {
     """,
     "a level that is done has all its units stored, unless max_seconds cut it": f"""
         SELECT l.id FROM levels AS l JOIN jobs AS j ON j.id = l.job_id
-        WHERE l.state = 'done' AND j.max_seconds IS NULL AND l.size <> CASE WHEN {_SEARCH}
+        WHERE l.state = 'done' AND j.max_seconds IS NULL AND l.size <> CASE WHEN {_EVALUATED}
             THEN (SELECT count(*) FROM evaluations AS e WHERE e.job_id = l.job_id AND e.depth = l.depth)
+            WHEN l.kind = 'rank' THEN (SELECT count(*) FROM ranks AS r WHERE r.job_id = l.job_id AND r.depth = l.depth)
             ELSE (SELECT count(*) FROM findings AS f WHERE f.job_id = l.job_id AND f.kind = l.kind) END
     """,
-    "an evaluation belongs to a chunk of its level or comes from the cache": """
+    "an evaluation belongs to a chunk of its level or comes from the cache": f"""
         SELECT e.job_id || ' ' || e.skip_key FROM evaluations AS e
         WHERE NOT EXISTS (
-            SELECT FROM levels AS l WHERE l.job_id = e.job_id AND l.depth = e.depth)
+            SELECT FROM levels AS l WHERE l.job_id = e.job_id AND l.depth = e.depth AND {_EVALUATED})
         OR NOT e.cached AND NOT EXISTS (
             SELECT FROM chunks AS c WHERE c.id = e.chunk_id AND c.job_id = e.job_id
             AND jsonb_path_exists(c.groups, '$[*][*] ? (@ == $key)', jsonb_build_object('key', e.skip_key)))
+    """,
+    "a ranking figure belongs to a chunk that ranks": """
+        SELECT r.job_id || ' ' || r.skip_key FROM ranks AS r
+        WHERE NOT EXISTS (
+            SELECT FROM chunks AS c JOIN levels AS l ON l.id = c.level_id
+            WHERE c.id = r.chunk_id AND c.job_id = r.job_id AND l.kind = 'rank' AND l.depth = r.depth
+            AND jsonb_path_exists(c.groups, '$[*][*] ? (@ == $key)', jsonb_build_object('key', r.skip_key)))
     """,
     "what a split chunk held is stored or lies in its parts": f"""
         SELECT c.id FROM chunks AS c, unnest({MISSING_UNITS}) AS missing(key)
@@ -126,29 +138,39 @@ def broken_levels(session: Session, job_id: str) -> list[str]:
     if facts is None or job.max_seconds is not None:
         return []
     spec = job.parsed_spec.search
-    rows = session.scalars(select(EvaluationRow).where(EvaluationRow.job_id == job_id)).all()
+    scores, ranks = scores_of(session, job_id, spec.accept_measure), _ranks_by_depth(session, job_id)
     levels = session.scalars(
         select(Level).where(Level.job_id == job_id, Level.kind.in_(SEARCH_KINDS)).order_by(Level.idx)
     ).all()
     found: list[str] = []
-    scores: dict[SkipSet, Score] = {}
-    no_signal = any(row.depth == 0 and row.metric <= facts.baseline for row in rows)
+    seen: dict[SkipSet, Score] = {}
+    ranked: dict[SkipSet, float] = {}
+    no_signal = DENSE in scores and scores[DENSE].metric <= facts.baseline
     for level in levels:
         try:
-            step = next_work(spec, facts.num_layers, scores, no_signal=no_signal)
+            step = next_work(spec, facts.num_layers, seen, ranked, no_signal=no_signal)
         except SkipmapError as error:
             return [*found, f"level {level.idx}: {error}"]
         wanted = set() if isinstance(step, Outcome) else {skip for group in step.groups for skip in group}
-        stored = {skip_of(row.skip_key): row for row in rows if row.depth == level.depth}
-        extra, missing = stored.keys() - wanted, wanted - stored.keys()
+        if not isinstance(step, Outcome) and (step.kind, step.level) != (level.kind, level.depth):
+            found.append(
+                f"level {level.idx}: {level.kind} {level.depth} in place of {step.kind} {step.level}"
+            )
+        new: dict[SkipSet, Any] = (
+            ranks.get(level.depth, {})
+            if level.kind == "rank"
+            else {skip: score for skip, score in scores.items() if len(skip) == level.depth}
+        )
+        extra, missing = new.keys() - wanted, wanted - new.keys()
         if extra or (missing and level.state == "done"):
             found.append(f"level {level.idx}: {len(extra)} extra, {len(missing)} missing")
-        by_measure = {
-            skip: Score(
-                row.accept_length if spec.accept_measure == "tokens_per_step" else row.accepted_drafts,
-                row.metric,
-            )
-            for skip, row in stored.items()
-        }
-        scores |= by_measure
+        (ranked if level.kind == "rank" else seen).update(new)
+    return found
+
+
+def _ranks_by_depth(session: Session, job_id: str) -> dict[int | None, dict[SkipSet, float]]:
+    rows = session.scalars(select(RankRow).where(RankRow.job_id == job_id))
+    found: dict[int | None, dict[SkipSet, float]] = defaultdict(dict)
+    for row in rows:
+        found[row.depth][skip_of(row.skip_key)] = row.value
     return found

@@ -33,6 +33,8 @@ class Job(Base):
     target: Mapped[str]
     draft: Mapped[str]
     domain: Mapped[str]
+    strategy: Mapped[str] = mapped_column(server_default=text("'tss'"))
+    """How it searches; processes of the release before know one way only."""
     priority: Mapped[int] = mapped_column(SmallInteger)
     created_by: Mapped[Id | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
     calibration_set_id: Mapped[Id | None] = mapped_column(ForeignKey("calibration_sets.id"))
@@ -68,6 +70,7 @@ class Job(Base):
         Index(None, "target", "id"),
         Index(None, "draft", "id"),
         Index(None, "domain", "id"),
+        Index(None, "strategy", "id"),
         Index(None, "calibration_set_id"),
         Index("ix_jobs_labels", "labels", postgresql_using="gin"),
         {"postgresql_with": {"fillfactor": "85"}},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from models.jobs import Facts, Job, JobState
 from models.levels import CUT_KINDS, SEARCH_KINDS
 from models.settings import ServiceSettings
 from skipmap.profiling.records import Evaluation
+from skipmap.skipset import SkipSet
 
 _LONGEST_ERROR = 4000
 
@@ -98,6 +99,17 @@ _FLUSH = text(f"""
     )
     {_BEAT}
 """)
+_RANK = text(f"""
+    WITH {_RENEW}, given AS (
+        SELECT * FROM unnest(CAST(:skip_key AS text[]), CAST(:value AS float8[])) AS given(skip_key, value)
+    ), stored AS (
+        INSERT INTO ranks (job_id, skip_key, depth, value, seconds, chunk_id, claim_token, owner)
+        SELECT mine.job_id, given.skip_key, :depth, given.value, :share, mine.id, mine.claim_token, mine.owner
+        FROM mine CROSS JOIN given
+        ON CONFLICT DO NOTHING
+    )
+    {_BEAT}
+""")
 _STORE = text(f"""
     WITH {_RENEW}, stored AS (
         INSERT INTO findings (job_id, kind, key, payload, seconds, chunk_id, claim_token, owner)
@@ -132,13 +144,26 @@ def flush(
 
     ``seconds`` it took. ``cached``: the figures come from the cache. Raises LostLease, and then stores nothing.
     """
-    if {skip_key(e.skip) for e in evaluations} not in [set(keys) for keys in claim.groups]:
-        raise ValueError(f"these evaluations are no group of chunk {claim.chunk_id}")
+    _check_group(claim, (evaluation.skip for evaluation in evaluations))
     if claim.batch_split:
         evaluations = [replace(evaluation, batch_split=True) for evaluation in evaluations]
     columns = columns_of(evaluations, seconds)
     spent = 0.0 if cached else seconds
     return _beat(session, _FLUSH, settings, claim, progress=True, spent=spent, cached=cached, **columns)
+
+
+def store_ranks(
+    session: Session, settings: ServiceSettings, claim: Claim, values: Mapping[SkipSet, float], seconds: float
+) -> Beat:
+    """Store the ranking figures of one group whole, like ``flush``."""
+    _check_group(claim, values)
+    columns = {
+        "skip_key": [skip_key(skip) for skip in values],
+        "value": list(values.values()),
+        "depth": claim.depth,
+        "share": seconds / len(values),
+    }
+    return _beat(session, _RANK, settings, claim, progress=True, spent=seconds, **columns)
 
 
 def store_finding(
@@ -237,6 +262,11 @@ def stop(session: Session, claim: Claim, reason: StopReason) -> None:
         end_claim(session, claim, "cancelled", _CUT, spent=0.0)
     else:
         release(session, claim)
+
+
+def _check_group(claim: Claim, skips: Iterable[SkipSet]) -> None:
+    if {skip_key(skip) for skip in skips} not in [set(keys) for keys in claim.groups]:
+        raise ValueError(f"these configurations are no group of chunk {claim.chunk_id}")
 
 
 def _beat(session: Session, statement: Any, settings: ServiceSettings, claim: Claim, **values: Any) -> Beat:

@@ -1,4 +1,4 @@
-"""Levels of a job: dense, single blocks, pool subsets by size, then cost, held-out check and result."""
+"""Levels of a job: those of its search, dense first, then cost, held-out check and result."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Created, Id, one_of
 
-LevelKind = Literal["dense", "single", "level", "cost", "held_out", "result"]
+LevelKind = Literal["dense", "single", "level", "rank", "cost", "held_out", "result"]
 LevelState = Literal["running", "done", "failed", "cancelled"]
 
-SEARCH_KINDS: tuple[LevelKind, ...] = ("dense", "single", "level")
+SEARCH_KINDS: tuple[LevelKind, ...] = ("dense", "single", "level", "rank")
 """Kinds whose units are configurations; the units of the others are findings."""
-CUT_KINDS: tuple[LevelKind, ...] = ("single", "level")
+EVALUATED_KINDS: tuple[LevelKind, ...] = ("dense", "single", "level")
+"""Those of them that are evaluated; of a ``rank`` level's configurations only a figure to order them by is taken."""
+CUT_KINDS: tuple[LevelKind, ...] = ("single", "level", "rank")
 """Kinds that ``search.max_seconds`` may end early."""
 
 

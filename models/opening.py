@@ -12,7 +12,8 @@ from models.evaluations import EvaluationRow
 from models.events import emit
 from models.expand import NextLevel
 from models.jobs import Job
-from models.levels import SEARCH_KINDS, Level
+from models.levels import EVALUATED_KINDS, SEARCH_KINDS, Level
+from models.ranks import RankRow
 from models.workers import fitting_workers
 from skipmap.profiling.search import DENSE
 
@@ -41,7 +42,7 @@ def open_level(
             update(Job).where(Job.id == job.id, Job.outcome.is_(None)).values(outcome=dict(step.outcome))
         )
     groups = list(step.groups)
-    if step.kind in SEARCH_KINDS and job.content_key is not None:
+    if step.kind in EVALUATED_KINDS and job.content_key is not None:
         groups = take_cached(session, job.id, job.content_key, groups)
     pieces = chunk_groups(
         groups,
@@ -64,16 +65,22 @@ def open_level(
     ]
     if rows:
         session.execute(insert(Chunk), rows)
-    emit(session, job.id, "level", idx=idx, kind=step.kind, state="running", size=step.size)
+    emit(session, job.id, "level", idx=idx, kind=step.kind, depth=step.depth, state="running", size=step.size)
     return level, bool(rows)
 
 
 def _seconds_per_group(session: Session, job: Job, step: NextLevel) -> float | None:
-    """What a group will take, from the mean of the job's sparse configurations, or from dense before there are any."""
+    """What a group will take, from the mean of the job's sparse configurations, or from dense before there are any.
+
+    Ranking figures go by those that were taken before; the first ones take no longer than dense did.
+    """
     if step.kind not in SEARCH_KINDS:
         return None
     seconds = select(func.avg(EvaluationRow.seconds)).where(EvaluationRow.job_id == job.id)
-    mean = session.scalar(seconds.where(EvaluationRow.depth > 0))
+    if step.kind == "rank":
+        mean = session.scalar(select(func.avg(RankRow.seconds)).where(RankRow.job_id == job.id))
+    else:
+        mean = session.scalar(seconds.where(EvaluationRow.depth > 0))
     if mean is None:
         mean = session.scalar(seconds.where(EvaluationRow.skip_key == skip_key(DENSE)))
     return None if mean is None else float(mean) * max(len(keys) for keys in step.groups)

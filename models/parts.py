@@ -17,7 +17,8 @@ from models.chunks import skip_key, skip_of
 from models.evaluations import EvaluationRow
 from models.findings import Finding, finding, findings_of
 from models.jobs import Job
-from models.stored import evaluation_seconds
+from models.ranks import ranks_of
+from models.stored import search_seconds
 from skipmap.profiling.evaluated import Evaluated, sparse_order
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.records import AcceptMeasure, Evaluation
@@ -71,14 +72,16 @@ class Parts:
     """What a job has stored so far.
 
     ``figures``: of every configuration, dense among them; ``sparse``: all but dense, in the order of the result
-    document; ``seconds``: spent evaluating; ``cost``: payload of the cost level; ``held_out``: payloads by run of
-    prompts; ``timings``: seconds of the later steps, for the record.
+    document; ``seconds``: spent on the search; ``ranks``: ranking figures, where the strategy takes any; ``cost``:
+    payload of the cost level; ``held_out``: payloads by run of prompts; ``timings``: seconds of the later steps, for
+    the record.
     """
 
     dense: Evaluation
     figures: Mapping[SkipSet, Figures]
     sparse: Iterable[Evaluation]
     seconds: float
+    ranks: Mapping[SkipSet, float] = field(default_factory=dict)
     cost: Mapping[str, Any] | None = None
     held_out: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -102,7 +105,8 @@ def read_parts(read: Read, job_id: str) -> Parts:
         dense,
         figures,
         StoredRows(read, job_id, sparse_order(figures), page),
-        read(evaluation_seconds, job_id),
+        read(search_seconds, job_id),
+        read(ranks_of, job_id),
         read(finding, job_id, "cost"),
         read(findings_of, job_id, "held_out"),
         read(timings_of, job_id),

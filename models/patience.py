@@ -56,6 +56,13 @@ def silence_from_now() -> Iterator[None]:
         _silence.reset(token)
 
 
+def heard(moment: float) -> None:
+    """Let the time before a ``time.monotonic()`` be no silence of the server: it answered others then."""
+    silence = _silence.get()
+    if silence is not None:
+        silence.since = max(silence.since, moment)
+
+
 def connection_type(seconds: float) -> type[psycopg.Connection[Any]]:
     """A connection class that raises ServerSilent after so many seconds without a sign of life of the server."""
 

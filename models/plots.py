@@ -16,7 +16,8 @@ from models.chunks import skip_key
 from models.evaluations import EvaluationRow
 from models.queries import accept_column, floors_of, meets
 from skipmap.profiling.pareto import Score, pareto_front
-from skipmap.profiling.search import DENSE, Floors
+from skipmap.profiling.search import DENSE, Floors, strategy_of
+from skipmap.profiling.strategies.sight import Sight
 from skipmap.spec import SearchSpec
 
 DENSE_KEY = skip_key(DENSE)
@@ -45,9 +46,13 @@ class Cloud:
 
 @dataclass(frozen=True)
 class Rows:
-    """Points of a job as the database writes them, a line of JSON each: to read thousands of them takes a while."""
+    """Points of a job as the database writes them, a line of JSON each: to read thousands of them takes a while.
+
+    ``sight``: what the job's strategy looks at.
+    """
 
     floors: Floors
+    sight: Sight
     text: str
 
 
@@ -69,7 +74,7 @@ def rows_of(session: Session, job_id: str, search: SearchSpec, most_depth: int |
     query = select(func.string_agg(cast(line, Text), literal("\n"))).where(EvaluationRow.job_id == job_id)
     if most_depth is not None:
         query = query.where(EvaluationRow.depth <= most_depth)
-    return Rows(floors, session.scalar(query) or "")
+    return Rows(floors, strategy_of(search.strategy).sight, session.scalar(query) or "")
 
 
 def cloud_from(rows: Rows) -> Cloud | None:
@@ -78,9 +83,14 @@ def cloud_from(rows: Rows) -> Cloud | None:
     dense = found.pop(DENSE_KEY, None)
     if dense is None:
         return None
+    floors, sight = rows.floors, rows.sight
     # The front is that of the selection, so one of tokens a step, whatever measure the floor uses: speed follows them.
-    scores = {key: Score(point.accept_length, point.metric) for key, point in found.items() if point.feasible}
-    return Cloud(dense, rows.floors, list(found.values()), frozenset(pareto_front(scores)))
+    scores = {
+        key: sight.seen(Score(point.accept_length, point.metric))
+        for key, point in found.items()
+        if sight.admits(floors, Score(point.accept, point.metric))
+    }
+    return Cloud(dense, floors, list(found.values()), frozenset(pareto_front(scores)))
 
 
 def cloud_of(session: Session, job_id: str, search: SearchSpec) -> Cloud | None:

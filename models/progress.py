@@ -14,8 +14,9 @@ from models.evaluations import EvaluationRow
 from models.events import emit
 from models.findings import Finding
 from models.jobs import Job
-from models.levels import SEARCH_KINDS, Level
+from models.levels import EVALUATED_KINDS, Level
 from models.queries import floors_of, meets
+from models.ranks import RankRow
 from skipmap.errors import InvalidInput
 
 _QUIET_SECONDS = 600.0
@@ -23,13 +24,8 @@ _QUIET_SECONDS = 600.0
 
 def units_stored(session: Session, level: Level) -> int:
     """Units of a level that are stored."""
-    if level.kind in SEARCH_KINDS:
-        rows = select(func.count()).where(
-            EvaluationRow.job_id == level.job_id, EvaluationRow.depth == level.depth
-        )
-    else:
-        rows = select(func.count()).where(Finding.job_id == level.job_id, Finding.kind == level.kind)
-    return session.scalar(rows) or 0
+    _, mine = _units_of(level)
+    return session.scalar(select(func.count()).where(*mine)) or 0
 
 
 def stirring_levels(session: Session) -> list[str]:
@@ -117,23 +113,30 @@ def _note(session: Session, level: Level, seen: _Seen, **more: Any) -> bool:
 
 
 def _pace(session: Session, level: Level) -> dict[str, Any] | None:
-    seconds = Finding.seconds if level.kind not in SEARCH_KINDS else EvaluationRow.seconds
+    seconds, mine = _units_of(level)
     quantiles = [func.percentile_cont(part).within_group(seconds) for part in (0.5, 0.8)]
-    if level.kind in SEARCH_KINDS:
-        query = select(*quantiles).where(
-            EvaluationRow.job_id == level.job_id,
-            EvaluationRow.depth == level.depth,
-            EvaluationRow.cached.is_(False),
-        )
-    else:
-        query = select(*quantiles).where(Finding.job_id == level.job_id, Finding.kind == level.kind)
+    query = select(*quantiles).where(*mine)
+    if level.kind in EVALUATED_KINDS:
+        query = query.where(EvaluationRow.cached.is_(False))
     median, p80 = session.execute(query).one()
     return None if median is None else {"median": median, "p80": p80}
 
 
+def _units_of(level: Level) -> tuple[ColumnElement[float], list[ColumnElement[bool]]]:
+    """The column with the seconds that a unit of the level took, and conditions for the rows of its units."""
+    if level.kind in EVALUATED_KINDS:
+        job, depth = EvaluationRow.job_id == level.job_id, EvaluationRow.depth == level.depth
+        return EvaluationRow.seconds.expression, [job.expression, depth.expression]
+    if level.kind == "rank":
+        job, depth = RankRow.job_id == level.job_id, RankRow.depth == level.depth
+        return RankRow.seconds.expression, [job.expression, depth.expression]
+    job, kind = Finding.job_id == level.job_id, Finding.kind == level.kind
+    return Finding.seconds.expression, [job.expression, kind.expression]
+
+
 def _admitted(session: Session, level: Level) -> list[ColumnElement[bool]] | None:
     """Conditions for rows of feasible configurations; None where there are none, or where the floors are not known."""
-    if level.kind not in SEARCH_KINDS or not level.depth:
+    if level.kind not in EVALUATED_KINDS or not level.depth:
         return None
     job = session.get_one(Job, level.job_id)
     try:

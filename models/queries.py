@@ -131,6 +131,7 @@ def list_jobs(
     target: str | None = None,
     draft: str | None = None,
     domain: str | None = None,
+    strategy: str | None = None,
     labels: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> Sequence[Job]:
@@ -140,7 +141,14 @@ def list_jobs(
     query = select(Job).options(*unread).order_by(Job.id.desc()).limit(limit)
     if before is not None:
         query = query.where(Job.id < before)
-    for column, value in ((Job.state, state), (Job.target, target), (Job.draft, draft), (Job.domain, domain)):
+    wanted = (
+        (Job.state, state),
+        (Job.target, target),
+        (Job.draft, draft),
+        (Job.domain, domain),
+        (Job.strategy, strategy),
+    )
+    for column, value in wanted:
         if value is not None:
             query = query.where(column == value)
     if labels:

@@ -20,13 +20,15 @@ from models.events import Event, emit
 from models.findings import Finding
 from models.jobs import ENDED, Job
 from models.levels import Level
+from models.ranks import RankRow
 from skipmap.errors import NotFound
 
-Stored = type[EvaluationRow] | type[Finding] | type[Attempt] | type[Chunk] | type[Event]
+Stored = type[EvaluationRow] | type[RankRow] | type[Finding] | type[Attempt] | type[Chunk] | type[Event]
 
 _ROWS_AT_A_TIME: dict[Stored, int] = {
     Finding: 50,
     EvaluationRow: 500,
+    RankRow: 5000,
     Attempt: 5000,
     Chunk: 1000,
     Event: 5000,

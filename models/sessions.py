@@ -26,7 +26,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from models.base import Base, Created, Id, clean, interval, new_id, one_of
 from models.errors import NotFound
 from models.roles import scopes_of
-from models.users import Principal, Token, User, hash_secret
+from models.users import Principal, Token, Use, User, hash_secret
 
 SignedInWith = Literal["password", "token", "oidc"]
 
@@ -108,7 +108,7 @@ def open_session(
 
 
 def session_principal(session: Session, secret: str, idle_seconds: float) -> SessionPrincipal | None:
-    """Who is signed in with the secret, and note that.
+    """Who is signed in with the secret; reads only.
 
     None when the session is unknown, ended, over or unused for ``idle_seconds``, when its user is disabled, or when
     the token that opened it is no longer valid.
@@ -132,11 +132,10 @@ def session_principal(session: Session, secret: str, idle_seconds: float) -> Ses
     if row is None:
         return None
     found, user, token_scopes, unnoted = row
-    if unnoted:
-        session.execute(update(UserSession).where(UserSession.id == found.id, long_ago).values(seen_at=now))
     scopes = scopes_of(user.role) if token_scopes is None else frozenset(token_scopes)
+    use = Use("session", found.id, found.seen_at) if unnoted else None
     return SessionPrincipal(
-        Principal(user.id, user.name, found.id, scopes), found.id, found.expires_at, found.signed_in_with
+        Principal(user.id, user.name, found.id, scopes, use), found.id, found.expires_at, found.signed_in_with
     )
 
 

@@ -11,6 +11,7 @@ from models.expand import Stored
 from models.findings import Finding, finding
 from models.jobs import Job
 from models.levels import SEARCH_KINDS
+from models.ranks import ranks_of
 from skipmap.profiling.search import DENSE
 from skipmap.skipset import SkipSet
 
@@ -29,16 +30,17 @@ def stored_of(session: Session, job: Job) -> Stored:
         spec=spec,
         facts=facts,
         scores=scores_of(session, job.id, spec.search.accept_measure),
+        ranks=ranks_of(session, job.id),
         dense_steps=dense.steps,
         dense_metric=dense.metric,
-        seconds_spent=evaluation_seconds(session, job.id),
+        seconds_spent=search_seconds(session, job.id),
         points=None if cost is None else tuple(SkipSet.of(blocks) for blocks in cost["points"]),
         held_out_runs=[key for kind, key in kinds if kind == "held_out"],
         has_result=any(kind == "result" for kind, _ in kinds),
     )
 
 
-def evaluation_seconds(session: Session, job_id: str) -> float:
+def search_seconds(session: Session, job_id: str) -> float:
     """Seconds that all workers together have spent on the search of a job."""
     spent = session.scalar(
         select(func.sum(Chunk.seconds)).where(Chunk.job_id == job_id, Chunk.kind.in_(SEARCH_KINDS))

@@ -62,6 +62,7 @@ def submit(
             target=spec.target.id,
             draft=spec.draft.method,
             domain=spec.domain.name,
+            strategy=spec.search.strategy,
             priority=priority,
             created_by=created_by,
             calibration_set_id=calibration_set_id,

@@ -20,6 +20,7 @@ from models.levels import Level
 from models.maps import Map, MapVersion
 from models.marks import FormMark
 from models.nodes import Node
+from models.ranks import RankRow
 from models.reconcilers import Reconciler
 from models.sessions import UserSession
 from models.workers import Worker
@@ -40,6 +41,7 @@ TABLES: tuple[type[Base], ...] = (
     Chunk,
     Attempt,
     EvaluationRow,
+    RankRow,
     Finding,
     CachedEvaluation,
     Worker,

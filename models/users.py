@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -64,13 +65,26 @@ class Token(Base):
 
 
 @dataclass(frozen=True)
+class Use:
+    """A use of a token or session that is to be noted, and when one was noted before."""
+
+    of: Literal["token", "session"]
+    id: str
+    noted_at: datetime | None
+
+
+@dataclass(frozen=True)
 class Principal:
-    """Who makes a request, and what the token or the session allows; ``token_id`` is the id of either."""
+    """Who makes a request, and what the token or the session allows; ``token_id`` is the id of either.
+
+    ``use``: to be noted with ``models.uses.note_use``; None where that was done lately.
+    """
 
     user_id: str
     user_name: str
     token_id: str
     scopes: frozenset[str]
+    use: Use | None = field(default=None, compare=False)
 
     def may(self, scope: Scope) -> bool:
         """Whether the principal has the scope; ``admin`` has all."""

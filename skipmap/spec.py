@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from skipmap.canonical import bad_text, digest
 from skipmap.errors import InvalidInput
 
 ParamValue = str | int | float | bool | None
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
+StrategyName = Literal["tss", "greedy", "random", "accept_only", "metric_only", "shortgpt", "sleb", "beam"]
 
+READ_BY: Mapping[str, tuple[StrategyName, ...]] = {
+    "max_pool": ("tss", "accept_only", "metric_only", "beam"),
+    "beam_width": ("beam",),
+    "draws": ("random",),
+    "seed": ("random",),
+    "protect_first": ("greedy",),
+    "protect_last": ("greedy",),
+}
+"""Fields of a search that some strategies alone read; all strategies read the others."""
 
 COLDEST = 0.01
 """Lowest temperature above 0: below it, scaled scores leave what numbers can hold."""
@@ -25,6 +44,11 @@ def _greedy_or_warm(temperature: float) -> float:
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _added(default: int, least: int | None = None, most: int | None = None) -> Any:
+    """A field that older specs lack: at its default it is left out, so that their digests stay what they were."""
+    return Field(default, exclude_if=lambda value: bool(value == default), ge=least, le=most)
 
 
 class TargetSpec(_Section):
@@ -68,9 +92,13 @@ class CalibrationSpec(_Section):
 
 
 class SearchSpec(_Section):
-    """Tolerances, bounds and the rule that picks the selected operating point."""
+    """Strategy, tolerances, bounds and the rule that picks the selected operating point.
 
-    strategy: Literal["tss"] = "tss"
+    ``beam_width``: sets of a level that are built upon; ``draws``: sets of each size, drawn by ``seed``;
+    ``protect_first``, ``protect_last``: blocks at either end that are never skipped.
+    """
+
+    strategy: StrategyName = "tss"
     eps: Fraction = 0.05
     tau: Fraction = 0.05
     max_depth: int = Field(default=3, ge=1, le=64)
@@ -84,6 +112,26 @@ class SearchSpec(_Section):
     batch_tokens: int = Field(default=32768, ge=256)
     max_held_out_points: int = Field(default=4, ge=1, le=64)
     allow_no_signal: bool = False
+    beam_width: int = _added(8, 1, 4096)
+    draws: int = _added(8, 1, 4096)
+    protect_first: int = _added(1, 0, 4096)
+    protect_last: int = _added(0, 0, 4096)
+    seed: int = _added(0)
+
+    @field_validator(*READ_BY)
+    @classmethod
+    def _read_by_the_strategy(cls, value: int, info: ValidationInfo) -> int:
+        """Refuse a field that would change nothing."""
+        field, strategy = str(info.field_name), info.data.get("strategy")
+        if (
+            strategy is not None
+            and strategy not in READ_BY[field]
+            and value != cls.model_fields[field].default
+        ):
+            raise ValueError(
+                f"strategy {strategy} does not read it (read by {', '.join(READ_BY[field])}); leave it out"
+            )
+        return value
 
 
 class DecodingSpec(_Section):
@@ -140,7 +188,9 @@ _RULES = {
 
 def _first_problem(error: ValidationError) -> InvalidInput:
     problem = error.errors(include_url=False)[0]
-    place, rule = problem["loc"], _RULES.get(problem["type"], problem["msg"])
+    # Our own checks' words come with Pydantic's prefix.
+    words = problem["msg"].removeprefix("Value error, ")
+    place, rule = problem["loc"], _RULES.get(problem["type"], words)
     if place[:2] == ("draft", "params") and len(place) > 3:
         # Pydantic adds the first of the types that it tried.
         place, rule = place[:3], "must be text, a finite number, true, false or null"

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import get_args
 
 import pytest
 
 from skipmap.errors import InvalidInput
-from skipmap.spec import JobSpec
+from skipmap.spec import READ_BY, JobSpec, SearchSpec, StrategyName
 
 SMALLEST = {
     "target": {"id": "smollm2-135m-instruct"},
@@ -76,7 +77,7 @@ def test_missing_field_is_named(path):
         ("search.max_depth", 0, "greater than or equal to 1"),
         ("search.max_seconds", float("inf"), "finite"),
         ("search.select", "best", "'paper', 'cheapest' or 'fastest'"),
-        ("search.strategy", "greedy", "'tss'"),
+        ("search.strategy", "best", "'tss'"),
         ("calibration.calibration_fraction", 1.0, "less than 1"),
         ("calibration.limit", 1, "greater than or equal to 2"),
         ("decoding.temperature", -1, "greater than or equal to 0"),
@@ -128,6 +129,47 @@ def test_digest_ignores_name_and_labels_alone():
 
 def test_digest_takes_a_default_given_in_full_as_the_same():
     assert JobSpec.parse(changed("search.eps", 0.05)).digest == JobSpec.parse(SMALLEST).digest
+
+
+@pytest.mark.parametrize(
+    ("strategy", "field", "value"),
+    [
+        ("beam", "beam_width", 3),
+        ("random", "draws", 3),
+        ("random", "seed", 1),
+        ("greedy", "protect_first", 2),
+        ("greedy", "protect_last", 1),
+        ("accept_only", "max_pool", 3),
+    ],
+)
+def test_field_counts_for_the_strategies_that_read_it_and_is_refused_by_others(strategy, field, value):
+    plain = JobSpec.parse(changed("search", {"strategy": strategy}))
+    given = JobSpec.parse(changed("search", {"strategy": strategy, field: value}))
+    assert given.digest != plain.digest
+    assert JobSpec.parse(given.model_dump(mode="json")) == given
+    for other in get_args(StrategyName):
+        search = {"strategy": other, field: value}
+        if other in READ_BY[field]:
+            assert getattr(JobSpec.parse(changed("search", search)).search, field) == value
+            continue
+        with pytest.raises(InvalidInput) as caught:
+            JobSpec.parse(changed("search", search))
+        assert caught.value.field == f"search.{field}"
+        assert caught.value.problem == (
+            f"strategy {other} does not read it (read by {', '.join(READ_BY[field])}); leave it out (given: {value})"
+        )
+        default = getattr(SearchSpec(), field)
+        assert JobSpec.parse(changed("search", {"strategy": other, field: default}))
+
+
+def test_digest_of_a_spec_is_what_it_was_before_there_were_strategies():
+    # Run folders and stored jobs go by it.
+    assert JobSpec.parse(SMALLEST).digest == (
+        "bff293e2085b6bbc48748814f4f65ebee230abada2982999c1465e0f50be2c39"
+    )
+    assert set(JobSpec.parse(SMALLEST).model_dump()["search"]).isdisjoint(
+        {"beam_width", "draws", "seed", "protect_first", "protect_last"}
+    )
 
 
 @pytest.mark.parametrize("place", ["labels", "stop", "corpus"])

@@ -21,9 +21,9 @@ from models.errors import LostLease, TooSlow, Unavailable
 from models.failpoints import reach
 from models.finish import finish
 from models.jobs import Facts
-from models.lease import Beat, fail, flush, pin_target, stop, store_finding
-from models.levels import SEARCH_KINDS
-from models.parts import read_parts
+from models.lease import Beat, fail, flush, pin_target, stop, store_finding, store_ranks
+from models.levels import EVALUATED_KINDS
+from models.parts import evaluations_at, read_parts
 from models.settings import ServiceSettings
 from skipmap.errors import InvalidInput, ModelFailure
 from skipmap.profiling.search import DENSE
@@ -108,27 +108,32 @@ class Workbench:
             self.pulse.heed(self._store(claim, opened, facts, keys))
 
     def _store(self, claim: Claim, opened: OpenJob, facts: Facts, keys: Keys) -> Beat:
-        if claim.kind in SEARCH_KINDS:
-            skips = [skip_of(key) for key in keys]
-            known = self.persist(look_up, facts.content_key, DENSE) if skips == [DENSE] else None
+        if claim.kind == "dense":
+            known = self.persist(look_up, facts.content_key, DENSE)
             if known is not None:
                 evaluation, seconds = known
                 return self.persist(flush, self.settings, claim, [evaluation], seconds, cached=True)
         began = time.perf_counter()
         reach("worker.evaluate")
-        payload: Any = (
-            opened.evaluate(skips) if claim.kind in SEARCH_KINDS else self._find(claim, opened, keys)
-        )
+        payload = self._find(claim, opened, keys)
         seconds = time.perf_counter() - began
         reach("worker.before_flush")
-        if claim.kind in SEARCH_KINDS:
+        if claim.kind in EVALUATED_KINDS:
             beat = self.persist(flush, self.settings, claim, payload, seconds)
+        elif claim.kind == "rank":
+            beat = self.persist(store_ranks, self.settings, claim, payload, seconds)
         else:
             beat = self.persist(store_finding, self.settings, claim, keys[0], payload, seconds)
         reach("worker.after_flush")
         return beat
 
-    def _find(self, claim: Claim, opened: OpenJob, keys: Keys) -> dict[str, Any]:
+    def _find(self, claim: Claim, opened: OpenJob, keys: Keys) -> Any:
+        """What is to be stored of a group."""
+        if claim.kind in EVALUATED_KINDS:
+            return opened.evaluate([skip_of(key) for key in keys])
+        if claim.kind == "rank":
+            (dense,) = self.persist(evaluations_at, claim.job_id, [DENSE])
+            return opened.rank([skip_of(key) for key in keys], dense)
         if claim.kind == "held_out":
             points = [SkipSet.of(blocks) for blocks in claim.plan["points"]]
             return opened.held_out(points, *run_of(keys[0]))

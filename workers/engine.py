@@ -26,6 +26,9 @@ class OpenJob(Protocol):
     def evaluate(self, skips: Sequence[SkipSet]) -> list[Evaluation]:
         """Evaluate one group on the calibration prompts."""
 
+    def rank(self, skips: Sequence[SkipSet], dense: Evaluation) -> dict[SkipSet, float]:
+        """Take the ranking figures of one group on the calibration prompts with their dense answers."""
+
     def cost(self, parts: Parts) -> dict[str, Any]:
         """Measure cost and choose the points of the held-out check, under ``points``."""
 

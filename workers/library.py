@@ -30,6 +30,7 @@ from skipmap.profiling.held_out import (
 )
 from skipmap.profiling.host import this_host
 from skipmap.profiling.job import ENGINE_VERSION, Job, describe_data, describe_draft, describe_target, job_on
+from skipmap.profiling.rank import rank_group, rank_texts
 from skipmap.profiling.records import Evaluation
 from skipmap.profiling.result import build_result
 from skipmap.profiling.search import DENSE, Outcome, check_bounds, next_work
@@ -126,6 +127,13 @@ class LibraryJob:
         search = self.job.spec.search
         return evaluate(self.job.subject, sorted(skips), self.job.data.calibration, search.batch_tokens)
 
+    def rank(self, skips: Sequence[SkipSet], dense: Evaluation) -> dict[SkipSet, float]:
+        """See ``OpenJob.rank``."""
+        job, search = self.job, self.job.spec.search
+        texts = rank_texts(job.subject, job.data.calibration, dense)
+        rankings = rank_group(job.subject, search.strategy, sorted(skips), texts, search.batch_tokens)
+        return {ranking.skip: ranking.value for ranking in rankings}
+
     def cost(self, parts: Parts) -> dict[str, Any]:
         """See ``OpenJob.cost``."""
         job, target = self.job, self.job.subject.target
@@ -169,6 +177,7 @@ class LibraryJob:
             search,
             job.subject.target.num_layers,
             parts.scores(search.accept_measure),
+            parts.ranks,
             no_signal=parts.dense.metric <= baseline,
             seconds_spent=parts.seconds,
         )

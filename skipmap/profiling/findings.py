@@ -9,8 +9,9 @@ from skipmap.profiling.cost import CostModel
 from skipmap.profiling.evaluated import Evaluated
 from skipmap.profiling.held_out import HeldOutPoint, nothing_measured
 from skipmap.profiling.job import Job
+from skipmap.profiling.pareto import Score
 from skipmap.profiling.records import Evaluation
-from skipmap.profiling.search import DENSE, Outcome
+from skipmap.profiling.search import DENSE, Outcome, strategy_of
 from skipmap.profiling.select import Selection, select
 from skipmap.skipset import SkipSet
 
@@ -38,19 +39,24 @@ class Findings:
         """Whether nothing after dense is wanted: it scores no better than a trivial answer."""
         return self.no_signal and not self.job.spec.search.allow_no_signal
 
+    @property
+    def admitted(self) -> dict[SkipSet, Score]:
+        """What the points are chosen among, with A and M as far as the strategy looks at them."""
+        sight = strategy_of(self.job.spec.search.strategy).sight
+        return {skip: sight.seen(self.rows.scores[skip]) for skip in self.outcome.admitted}
+
     def choose(self, cost: CostModel) -> list[SkipSet]:
         """Select operating points by cost; returns those for the held-out check."""
         spec = self.job.spec.search
-        feasible = {skip: self.rows.scores[skip] for skip in self.outcome.feasible}
         self.cost = cost
-        self.selection = select(feasible, cost.ratio)
+        self.selection = select(self.admitted, cost.ratio)
         self.selected = self.selection.points[spec.select] or DENSE
         points = self._points(cost)
         points, self.points_left_out = points[: spec.max_held_out_points], points[spec.max_held_out_points :]
         if self.points_left_out:
             listed = ", ".join(map(str, self.points_left_out))
             self.notes.append(
-                f"max_held_out_points {spec.max_held_out_points} left {listed} without a held-out check"
+                f"the bound max_held_out_points {spec.max_held_out_points} left {listed} without a held-out check"
             )
         return points
 
@@ -108,11 +114,18 @@ def _notes(findings: Findings) -> list[str]:
     budget = findings.outcome.budget
     if budget.depth_clamped and not findings.no_signal:
         notes.append(
-            f"max_depth {budget.max_depth} is more than a pool of {len(findings.outcome.pool)} blocks allows"
+            f"the bound max_depth {budget.max_depth} is more than a pool of {len(findings.outcome.pool)} blocks allows"
         )
     if budget.pool_cut:
         cut = ", ".join(map(str, budget.pool_cut))
-        notes.append(f"max_pool {spec.max_pool} left blocks {cut} out of the pool")
+        notes.append(f"the bound max_pool {spec.max_pool} left blocks {cut} out of the pool")
     for level, count in sorted(budget.not_evaluated.items()):
         notes.append(f"level {level}: {count} configurations were not evaluated ({findings.outcome.stopped})")
+    sight, admitted = strategy_of(spec.strategy).sight, findings.outcome.admitted
+    if admitted and not sight.is_whole:
+        notes.append(
+            f"strategy {spec.strategy} looks at {sight.words} alone: of {len(admitted)} configurations that keep its "
+            f"floor, {len(findings.outcome.feasible)} keep both floors"
+        )
+    notes.extend(findings.outcome.notes)
     return notes

@@ -7,7 +7,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from skipmap.skipset import SkipSet
+
 Key = TypeVar("Key", bound=Hashable)
+Ordered = TypeVar("Ordered", int, SkipSet)
 
 
 @dataclass(frozen=True)
@@ -65,3 +68,14 @@ def crowding_distances(scores: Mapping[Key, Score]) -> dict[Key, float]:
         for before, key, after in zip(order, order[1:], order[2:], strict=False):
             distances[key] += (figure(scores[after]) - figure(scores[before])) / (high - low)
     return distances
+
+
+def best_first(scores: Mapping[Ordered, Score]) -> list[Ordered]:
+    """Keys by dominance rank, then crowding within it (the lonelier first), then their own order."""
+    # Who stands at the end of equal figures is a matter of order, so it must be a fixed one.
+    scores = {key: scores[key] for key in sorted(scores)}
+    ranks = dominance_ranks(scores)
+    crowding: dict[Ordered, float] = {}
+    for rank in set(ranks.values()):
+        crowding |= crowding_distances({key: score for key, score in scores.items() if ranks[key] == rank})
+    return sorted(scores, key=lambda key: (ranks[key], -crowding[key], key))

@@ -147,6 +147,14 @@ class Evaluation:
         )
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """A skip set and the figure that it is ranked by."""
+
+    skip: SkipSet
+    value: float
+
+
 def stats_matrix(prompts: Sequence[PromptRecord]) -> npt.NDArray[np.float64]:
     """Metric statistics [prompts, components]."""
     return np.array([p.stats for p in prompts], dtype=np.float64)

@@ -17,7 +17,8 @@ from skipmap.profiling.held_out import HeldOutPoint, tokens_per_second
 from skipmap.profiling.job import describe_data, describe_draft, describe_target
 from skipmap.profiling.plan import chunks
 from skipmap.profiling.records import Evaluation
-from skipmap.profiling.search import DENSE
+from skipmap.profiling.search import DENSE, strategy_of
+from skipmap.profiling.select import why_chosen
 from skipmap.skipset import SkipSet
 
 _TIMED = {"cost", "operating_points", "selected", "reason", "held_out", "timings", "versions", "notes"}
@@ -38,7 +39,8 @@ def build_result(
     """
     job, outcome = findings.job, findings.outcome
     points = findings.selection.points
-    feasible = frozenset(outcome.feasible)
+    feasible, admitted = frozenset(outcome.feasible), frozenset(outcome.admitted)
+    chosen_otherwise = not strategy_of(job.spec.search.strategy).sight.is_whole
     evaluations: list[dict[str, Any]] = []
     document: dict[str, Any] = {
         "schema": SCHEMA,
@@ -52,6 +54,7 @@ def build_result(
         "no_signal": findings.no_signal,
         "dense": _row(findings, findings.rows.dense, True),
         "pool": list(outcome.pool),
+        **_strategy(findings),
         "evaluations": evaluations,
         "front": [s.to_list() for s in findings.selection.front],
         "operating_points": {
@@ -76,6 +79,8 @@ def build_result(
         for evaluation in findings.rows.sparse:
             tick()
             row = _row(findings, evaluation, evaluation.skip in feasible)
+            if chosen_otherwise:
+                row["admitted"] = evaluation.skip in admitted
             evaluations.append(row if per_prompt else _without(row, "per_prompt"))
             yield row
 
@@ -170,6 +175,12 @@ def _point(point: HeldOutPoint) -> dict[str, Any]:
     }
 
 
+def _strategy(findings: Findings) -> dict[str, Any]:
+    """What another strategy than the paper's found on its way; documents of that one never had such a section."""
+    name = findings.job.spec.search.strategy
+    return {} if name == "tss" else {"strategy": {"name": name, **findings.outcome.found}}
+
+
 def _budget(findings: Findings) -> dict[str, Any]:
     budget = findings.outcome.budget
     return {
@@ -182,20 +193,30 @@ def _budget(findings: Findings) -> dict[str, Any]:
         "pool_found": budget.pool_found,
         "pool_cut": list(budget.pool_cut),
         "not_evaluated": {str(level): count for level, count in sorted(budget.not_evaluated.items())},
+        **({} if findings.job.spec.search.strategy == "tss" else {"ranked": budget.ranked}),
     }
 
 
 def _reason(findings: Findings) -> str:
     if findings.dense_alone:
         return "dense: no signal, see notes"
+    search = findings.job.spec.search
+    sight = strategy_of(search.strategy).sight
     if findings.selected == DENSE:
-        return "dense: no evaluated configuration keeps both accept length and metric above their floors"
-    rule = {
-        "paper": f"cheapest of {len(findings.selection.front)} configurations on the Pareto front",
-        "cheapest": f"cheapest of {len(findings.outcome.feasible)} feasible configurations",
-        "fastest": f"largest accept length over cost of {len(findings.outcome.feasible)} feasible configurations",
-    }
-    return rule[findings.job.spec.search.select]
+        kept = (
+            f"both {sight.words} above their floors" if sight.is_whole else f"{sight.words} above its floor"
+        )
+        return f"dense: no evaluated configuration keeps {kept}"
+    assert findings.cost is not None
+    return why_chosen(
+        # Without accept length all are equally fast, so the cheapest is taken.
+        search.select if sight.accept or search.select != "fastest" else "cheapest",
+        findings.selection,
+        findings.admitted,
+        findings.cost.ratio,
+        findings.job.subject.metric.name,
+        "feasible" if sight.is_whole else "admitted",
+    )
 
 
 def _batch_plan(findings: Findings) -> dict[str, Any]:

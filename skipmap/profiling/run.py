@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from skipmap.profiling import held_out
@@ -14,7 +15,8 @@ from skipmap.profiling.host import this_host
 from skipmap.profiling.job import Job
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.progress import LevelProgress, Listener, Note, Phase, ignore
-from skipmap.profiling.records import Evaluation
+from skipmap.profiling.rank import rank_group, rank_texts
+from skipmap.profiling.records import Evaluation, Ranking
 from skipmap.profiling.search import DENSE, Group, Outcome, Work, check_dense_steps, floors, next_work
 from skipmap.profiling.store import RunFolder
 from skipmap.skipset import SkipSet
@@ -46,25 +48,31 @@ def _search(job: Job, folder: RunFolder, listener: Listener) -> Findings:
     spec, measure_name = job.spec.search, job.spec.search.accept_measure
     rows: dict[SkipSet, Evaluation] = {}
     scores: dict[SkipSet, Score] = {}
+    ranks: dict[SkipSet, float] = {}
     seconds = 0.0
     baseline = job.subject.metric.baseline(job.data.calibration)
     no_signal = False
     while True:
         step = next_work(
-            spec, job.subject.target.num_layers, scores, no_signal=no_signal, seconds_spent=seconds
+            spec, job.subject.target.num_layers, scores, ranks, no_signal=no_signal, seconds_spent=seconds
         )
         if isinstance(step, Outcome):
             break
+        known = ranks if step.kind == "rank" else scores
         for group in step.pending:
-            listener(_progress(step, scores, job))
-            evaluations, spent = _evaluate_group(job, folder, step, group)
+            listener(_progress(step, known, scores, job))
+            if step.kind == "rank":
+                rankings, spent = _rank_group(job, folder, rows[DENSE], group)
+                ranks |= {ranking.skip: ranking.value for ranking in rankings}
+            else:
+                evaluations, spent = _evaluate_group(job, folder, step, group)
+                for evaluation in evaluations:
+                    rows[evaluation.skip] = evaluation
+                    scores[evaluation.skip] = Score(evaluation.accept(measure_name), evaluation.metric)
             seconds += spent
-            for evaluation in evaluations:
-                rows[evaluation.skip] = evaluation
-                scores[evaluation.skip] = Score(evaluation.accept(measure_name), evaluation.metric)
             if spec.max_seconds is not None and seconds >= spec.max_seconds:
                 break
-        listener(_progress(step, scores, job))
+        listener(_progress(step, known, scores, job))
         if step.kind == "dense":
             no_signal = rows[DENSE].metric <= baseline
             check_dense_steps(rows[DENSE].steps)
@@ -85,8 +93,23 @@ def _evaluate_group(job: Job, folder: RunFolder, work: Work, group: Group) -> tu
     return evaluations, spent
 
 
-def _progress(work: Work, scores: dict[SkipSet, Score], job: Job) -> LevelProgress:
-    done = sum(s in scores for group in work.groups for s in group)
+def _rank_group(job: Job, folder: RunFolder, dense: Evaluation, group: Group) -> tuple[list[Ranking], float]:
+    search = job.spec.search
+    stored = folder.load_ranks(search.strategy, group)
+    if stored is not None:
+        return stored
+    began = time.perf_counter()
+    texts = rank_texts(job.subject, job.data.calibration, dense)
+    rankings = rank_group(job.subject, search.strategy, group, texts, search.batch_tokens)
+    spent = time.perf_counter() - began
+    folder.save_ranks(search.strategy, rankings, spent)
+    return rankings, spent
+
+
+def _progress(
+    work: Work, known: Collection[SkipSet], scores: Mapping[SkipSet, Score], job: Job
+) -> LevelProgress:
+    done = sum(s in known for group in work.groups for s in group)
     best = None
     if DENSE in scores:
         limits = floors(scores[DENSE], job.spec.search.eps, job.spec.search.tau)

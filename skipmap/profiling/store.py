@@ -13,7 +13,7 @@ from typing import Any
 
 from skipmap.canonical import canonical_json, digest
 from skipmap.errors import InvalidInput, ModelFailure
-from skipmap.profiling.records import Evaluation
+from skipmap.profiling.records import Evaluation, Ranking
 from skipmap.skipset import SkipSet
 
 
@@ -93,6 +93,25 @@ class RunFolder:
         self.save_document(
             kind, [skip.to_list() for skip in group], {"evaluations": rows, "seconds": seconds}
         )
+
+    def load_ranks(self, strategy: str, group: Sequence[SkipSet]) -> tuple[list[Ranking], float] | None:
+        """Ranking figures of a finished group and the seconds they took; None when absent or of another job."""
+        data = self.load_document("rank", [strategy, [skip.to_list() for skip in group]])
+        if data is None:
+            return None
+        try:
+            return [Ranking(SkipSet.of(skip), float(value)) for skip, value in data["ranks"]], float(
+                data["seconds"]
+            )
+        except (LookupError, TypeError, ValueError):
+            return None
+
+    def save_ranks(self, strategy: str, rankings: Sequence[Ranking], seconds: float) -> None:
+        """Keep the ranking figures of a finished group."""
+        skips = [ranking.skip.to_list() for ranking in rankings]
+        values = [ranking.value for ranking in rankings]
+        ranks = [list(pair) for pair in zip(skips, values, strict=True)]
+        self.save_document("rank", [strategy, skips], {"ranks": ranks, "seconds": seconds})
 
     def load_document(self, kind: str, what: Any) -> dict[str, Any] | None:
         """Stored JSON of a piece of work, or None; a file that cannot be read counts as absent."""

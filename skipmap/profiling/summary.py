@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skipmap.maps.gain import expected_speedup
+from skipmap.maps.verdict import verdict_of_result
+from skipmap.profiling.search import STRATEGIES
+from skipmap.prose import sentence
+from skipmap.skipset import SkipSet
 
 
 def summary(document: Mapping[str, Any]) -> list[str]:
@@ -19,12 +23,15 @@ def summary(document: Mapping[str, Any]) -> list[str]:
         f"Dense: accept length {dense['accept_length']:.2f} tokens per step, {metric} {dense['metric']:.3f} "
         f"({_prompts(document)})."
     )
+    found = document.get("strategy")
+    if found:
+        lines.append(f"Strategy: {found['name']}, {_summary_of(found['name'])}.")
     if not selected:
         lines.append(f"Selected: nothing ({document['reason'].removeprefix('dense: ')}).")
     else:
         row = next(r for r in document["evaluations"] if r["skip"] == selected)
         lines += _gain(document, row, layers)
-    lines += [f"Note: {note}." for note in document["notes"]]
+    lines += [f"Note: {sentence(note)}" for note in document["notes"]]
     if not document["no_signal"]:
         lines.append(_extent(document["budget"]))
     return lines
@@ -45,15 +52,16 @@ def _gain(document: Mapping[str, Any], row: Mapping[str, Any], layers: int) -> l
     if point is None or held is None:
         return [*lines, "Held-out: not checked."]
     low, high = point["intervals"]["speedup"]
-    verdict = "does NOT confirm it, so skip nothing yet"
-    if point["passes_gate"]:
-        verdict = "confirms it" if low > 1 else "keeps both floors, but shows no sure gain in speed"
+    found = verdict_of_result(document, SkipSet.of(row["skip"]))
+    advice = "" if found.passes else " Skip nothing yet."
+    gain = "" if low > 1 else ", which is no sure gain"
     return [
         *lines,
-        f"Held-out ({document['data']['n_held_out']} prompts the search never saw) {verdict}: accept length "
+        f"Held-out: {found.word}; {found.why}.{advice}",
+        f"Held-out figures ({document['data']['n_held_out']} prompts the search never saw): accept length "
         f"{_change(held['accept_length'], point['accept_length'])}, {metric} "
         f"{_change(held['metric'], point['metric'])}, measured speed-up {point['speedup']:.3f}x "
-        f"(95 % interval {low:.3f} to {high:.3f}).",
+        f"(95 % interval {low:.3f} to {high:.3f}{gain}).",
     ]
 
 
@@ -71,9 +79,9 @@ def verdict(document: Mapping[str, Any]) -> str:
     if point is None:
         return f"{domain}: skip {_blocks(selected)}, not checked on held-out prompts"
     low, high = point["intervals"]["speedup"]
-    kept = "quality and acceptance kept" if point["passes_gate"] else "NOT confirmed"
+    word = verdict_of_result(document, SkipSet.of(selected)).word
     gain = f"measured speed-up {point['speedup']:.2f}x ({low:.2f} to {high:.2f})"
-    return f"{domain}: skip {_blocks(selected)}; held-out prompts: {kept}, {gain}"
+    return f"{domain}: skip {_blocks(selected)}; held-out prompts: {word}; {gain}"
 
 
 def _blocks(skip: Sequence[int]) -> str:
@@ -86,9 +94,17 @@ def _change(before: float, after: float) -> str:
 
 
 def _extent(budget: Mapping[str, Any]) -> str:
+    searched = f"Searched: {budget['evaluated']} configurations"
+    if budget.get("ranked"):
+        searched += f" and {budget['ranked']} ranking figures"
     if budget["exhaustive"]:
-        return f"Searched: {budget['evaluated']} configurations, nothing was cut ({budget['stopped']})."
-    return (
-        f"Searched: {budget['evaluated']} configurations; NOT exhaustive, the bounds cut the search "
-        f"({budget['stopped']})."
+        return f"{searched}, nothing was cut ({budget['stopped']})."
+    cut = budget["pool_cut"] or any(budget["not_evaluated"].values())
+    why = "the bounds cut the search" if cut else "the strategy does not look at every set"
+    return f"{searched}; NOT exhaustive, {why} ({budget['stopped']})."
+
+
+def _summary_of(name: str) -> str:
+    return next(
+        (s.summary for s in STRATEGIES.values() if s.name == name), "which this version does not know"
     )

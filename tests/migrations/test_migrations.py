@@ -15,21 +15,26 @@ from sqlalchemy.pool import NullPool
 
 from migrations.run import config, downgrade, main, upgrade
 from models.accounts import create_token, create_user
+from models.advance import Advance
 from models.audit import record
 from models.base import new_id
 from models.calibration_sets import store_set
 from models.catalog import Domain, Draft, Target, add_entry
+from models.control import pause, resume
 from models.database import Database
 from models.errors import Unavailable
+from models.invariants import broken_rules
+from models.lease import stop
 from models.marks import take_mark
 from models.moves import Order, move
 from models.nodes import store_report
 from models.reconcilers import note_sweep
 from models.sessions import open_session
 from models.settings import get_settings
+from models.sweep import advance_orphans, settle_pausing
 from models.tables import METADATA
 from skipmap.maps.keys import new_key_file
-from tests.models.bench import Bench
+from tests.models.bench import Bench, make_spec
 from tests.models.test_maps import publish
 from tests.models.test_nodes import report
 from tests.postgres import make_settings
@@ -118,6 +123,7 @@ def filled(database_url, tmp_path):
         database.transaction(add_entry, table, "mine", {"id": "x"}, user.id)
     database.transaction(record, "ada", "submit", "job")
     bench.submit(created_by=user.id, calibration_set_id=uploaded.id, principal=user.id, idempotency_key="key")
+    bench.submit(make_spec(strategy="sleb"))
     bench.work_off()
     bench.submit()
     bench.must_claim()
@@ -182,6 +188,83 @@ def test_who_held_an_admin_token_becomes_administrator(database_url, connect):
         connection.execute(text("INSERT INTO users (id, name) VALUES ('later', 'later')"))
         assert connection.execute(text("SELECT role FROM users WHERE id = 'later'")).scalar_one() == "viewer"
     assert roles == {name: "admin" if name in ("admin", "for a while") else "viewer" for name in holders}
+
+
+@pytest.fixture
+def ranking(database_url):
+    """A database in which two jobs have ended, and two others are among ranking levels, one of them paused."""
+    database = Database(make_settings(database_url))
+    bench = Bench(database, make_settings(database_url))
+    jobs = {"ended": bench.submit(make_spec(strategy="sleb", max_depth=3)).id, "tss": bench.submit().id}
+    bench.work_off()
+    jobs["paused"] = bench.submit(make_spec(strategy="sleb")).id
+    while (claimed := bench.must_claim()).depth != 2:
+        bench.store(claimed)
+        bench.finish(claimed)
+    assert claimed.kind == "rank"
+    bench.store_group(claimed, claimed.groups[0])
+    database.transaction(pause, jobs["paused"])
+    database.transaction(stop, claimed, "pause")
+    database.transaction(settle_pausing)
+    jobs["running"] = bench.submit(make_spec(strategy="shortgpt")).id
+    bench.reach("rank")
+    yield bench, jobs
+    database.close()
+
+
+def test_the_release_before_finds_no_ranking_and_no_gap(ranking, database_url):
+    bench, jobs = ranking
+    kept = ("evaluations", "findings", "evaluation_cache")
+    before = bench.dump()
+    downgrade(database_url, "0005")
+    assert bench.sql("SELECT FROM chunks WHERE kind = 'rank'") == []
+    assert bench.sql("SELECT FROM events WHERE payload->>'kind' = 'rank'") == []
+    for name in kept:
+        assert sorted(bench.sql(f"SELECT to_jsonb(t)::text FROM {name} AS t")) == before[name]
+    levels = {
+        name: bench.sql("SELECT idx, kind, depth, state FROM levels WHERE job_id = :id ORDER BY idx", id=job)
+        for name, job in jobs.items()
+    }
+    for rows in levels.values():
+        assert [row[0] for row in rows] == list(range(len(rows)))
+    assert [row[1:] for row in levels["ended"]] == [
+        ("dense", 0, "done"),
+        ("single", 1, "done"),
+        ("level", 2, "done"),
+        ("level", 3, "done"),
+        ("cost", None, "done"),
+        ("held_out", None, "done"),
+        ("result", None, "done"),
+    ]
+    # Whoever advances these jobs reads their specs, and says that it cannot.
+    assert [row[1:] for row in levels["running"]] == [("dense", 0, "running")]
+    assert [row[1:] for row in levels["paused"]] == [("dense", 0, "done"), ("single", 1, "running")]
+    upgrade(database_url)
+    assert bench.database.transaction(broken_rules) == []
+    # What was taken away is taken again.
+    bench.database.transaction(resume, jobs["paused"])
+    assert set(advance_orphans(bench.database).values()) == {Advance.NEXT}
+    bench.work_off()
+    assert {name: bench.state(job) for name, job in jobs.items()} == dict.fromkeys(jobs, "succeeded")
+    assert bench.database.transaction(broken_rules) == []
+
+
+def test_jobs_of_the_release_before_search_as_it_did(database_url):
+    downgrade(database_url, "0005")
+    database = Database(make_settings(database_url))
+    bench = Bench(database, make_settings(database_url))
+    bench.sql(
+        "INSERT INTO jobs (id, state, spec, spec_digest, labels, target, draft, domain, priority) "
+        "VALUES ('a', 'paused', '{}', 'd', '{}', 't', 'd', 'd', 5)"
+    )
+    upgrade(database_url)
+    # Its processes may go on for a while, too.
+    bench.sql(
+        "INSERT INTO jobs (id, state, spec, spec_digest, labels, target, draft, domain, priority) "
+        "VALUES ('b', 'paused', '{}', 'd', '{}', 't', 'd', 'd', 5)"
+    )
+    assert bench.sql("SELECT strategy FROM jobs") == ["tss", "tss"]
+    database.close()
 
 
 def test_processes_that_migrate_at_once_wait_for_each_other(empty_database_url, connect):

@@ -20,7 +20,8 @@ from models.database import Database
 from models.evaluations import scores_of
 from models.finish import finish
 from models.jobs import Facts, Job
-from models.lease import Beat, flush, pin_target, store_finding
+from models.lease import Beat, flush, pin_target, store_finding, store_ranks
+from models.levels import EVALUATED_KINDS
 from models.settings import ServiceSettings
 from models.submit import submit
 from models.workers import Slot, register
@@ -35,6 +36,7 @@ LAYERS = 5
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 Table = Callable[[SkipSet], Score]
+Ranking = Callable[[SkipSet], float]
 
 
 def all_good(skip: SkipSet) -> Score:
@@ -54,10 +56,21 @@ def random_table(seed: int) -> Table:
     return score
 
 
+def random_ranking(seed: int) -> Ranking:
+    """Ranking figures in hundredths, the same for a set whenever asked."""
+    return lambda skip: random.Random(f"rank {seed} {skip}").randint(0, 100) / 100
+
+
+POOLING = ("tss", "accept_only", "metric_only", "beam")
+"""Strategies that read ``max_pool``."""
+
+
 def make_spec(**search: Any) -> JobSpec:
     """A spec that the service can store; ``max_depth`` 2 and groups of 2 unless given."""
     draft = search.pop("draft", {"method": "prompt_lookup"})
-    fields = {"max_depth": 2, "max_pool": 4, "group_size": 2} | search
+    fields = {"max_depth": 2, "group_size": 2} | search
+    if search.get("strategy", "tss") in POOLING:
+        fields = {"max_pool": 4} | fields
     return JobSpec.parse(
         {
             "target": {"id": "tiny"},
@@ -107,6 +120,7 @@ class Bench:
     database: Database
     settings: ServiceSettings
     table: Table = all_good
+    ranking: Ranking = field(default_factory=lambda: random_ranking(0))
     facts: Facts = field(default_factory=make_facts)
     seconds_per_group: float = 1.0
 
@@ -139,9 +153,14 @@ class Bench:
 
     def store_group(self, claimed: Claim, keys: tuple[str, ...]) -> Beat:
         """Evaluate one group and store it."""
-        if claimed.kind in ("dense", "single", "level"):
+        if claimed.kind in EVALUATED_KINDS:
             rows = [make_evaluation(skip, self.table(skip)) for skip in map(skip_of, keys)]
             return self.database.transaction(flush, self.settings, claimed, rows, self.seconds_per_group)
+        if claimed.kind == "rank":
+            values = {skip: self.ranking(skip) for skip in map(skip_of, keys)}
+            return self.database.transaction(
+                store_ranks, self.settings, claimed, values, self.seconds_per_group
+            )
         (key,) = keys
         payload = {"cost": self._cost, "held_out": self._held_out, "result": lambda *_: {"done": True}}[
             claimed.kind
@@ -209,6 +228,7 @@ class Bench:
             "levels",
             "chunks",
             "evaluations",
+            "ranks",
             "findings",
             "attempts",
             "evaluation_cache",

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from models.database import Busy, Crowded, Database
+from models.database import Busy, Database
 from models.errors import Unavailable
+from models.turnstile import Crowded
 from tests.postgres import make_settings
 
 
@@ -156,8 +158,32 @@ def test_a_database_that_cannot_serve_is_reported(settings, statement, changes):
 def test_connections_that_stay_in_use_are_told_from_a_database_that_is_away(settings):
     few = settings.model_copy(update={"pool_size": 1, "retry_seconds": 0.0})
     database = Database(few, silent_seconds=0.2)
-    with database.engine.connect(), database.engine.connect(), pytest.raises(Crowded):
-        database.transaction(lambda session: session.execute(text("SELECT 1")))
+
+    def one(session, work):
+        return work(session.scalar(text("SELECT 1")))
+
+    def crowd(_):
+        # Two connections are all that there are; those for reads are others.
+        assert database.read(one, lambda found: found) == 1
+        with pytest.raises(Crowded):
+            database.transaction(one, lambda found: found)
+        return "done"
+
+    assert database.transaction(one, lambda _: database.transaction(one, crowd)) == "done"
+    assert database.transaction(one, lambda found: found) == 1
+    database.close()
+
+
+def test_more_than_there_are_connections_wait_for_each_other(settings):
+    """Longer in all than a server may be silent, for it is not."""
+    few = settings.model_copy(update={"pool_size": 1, "retry_seconds": 0.0})
+    database = Database(few, silent_seconds=1.0)
+    with ThreadPoolExecutor(24) as pool:
+        asked = [
+            pool.submit(database.read, lambda session: session.scalar(text("SELECT 1 FROM pg_sleep(0.2)")))
+            for _ in range(24)
+        ]
+        assert [one.result() for one in asked] == [1] * 24
     database.close()
 
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from models.estimates import LevelPlan, Pace, layers_of, pace_of, plan_of
+from models.later_steps import LaterPace
 from models.progress import refresh_level
 from skipmap.spec import SearchSpec
 from tests.models.bench import LAYERS, make_facts, make_spec, random_table
@@ -44,15 +47,60 @@ def test_what_is_not_known_is_not_made_up():
 
 
 @pytest.mark.parametrize(
-    "search", [{}, {"max_pool": 3}, {"max_evaluations": 9}, {"max_evaluations": 13}, {"max_depth": 1}]
+    "search",
+    [
+        {"max_pool": 5},
+        {"max_pool": 3},
+        {"max_pool": 5, "max_evaluations": 9},
+        {"max_pool": 5, "max_evaluations": 13},
+        {"max_pool": 5, "max_depth": 1},
+        {"strategy": "accept_only", "max_pool": 4},
+        {"strategy": "greedy"},
+        {"strategy": "greedy", "protect_last": 3},
+        {"strategy": "greedy", "max_evaluations": 7},
+        {"strategy": "random", "draws": 4},
+        {"strategy": "random", "draws": 4, "max_evaluations": 6},
+        {"strategy": "shortgpt", "max_depth": 9},
+        {"strategy": "sleb"},
+        {"strategy": "sleb", "max_depth": 9},
+    ],
 )
 def test_a_plan_is_what_a_search_of_good_layers_does(bench, search):
-    spec = make_spec(**{"max_depth": 3, "max_pool": 5, **search})
+    spec = make_spec(**{"max_depth": 3, **search})
     job = bench.submit(spec)
     bench.work_off()
+    plan = plan_of(spec.search, LAYERS)
+    for table, planned in (("evaluations", "planned"), ("ranks", "ranked")):
+        rows = bench.sql(f"SELECT depth, count(*) FROM {table} WHERE job_id = :id GROUP BY depth", id=job.id)
+        counts = {level.level: getattr(level, planned) for level in plan.levels}
+        assert dict(rows) == {level: count for level, count in counts.items() if count}
+    assert plan.ranked == bench.sql("SELECT count(*) FROM ranks")[0]
+
+
+def test_a_beam_evaluates_no_more_than_planned(bench):
+    spec = make_spec(strategy="beam", beam_width=2, max_depth=4, max_pool=5, tau=0.9, eps=0.9)
+    bench.table = random_table(4)
+    job = bench.submit(spec)
+    bench.work_off()
+    plan = plan_of(spec.search, LAYERS)
+    assert [level.planned for level in plan.levels] == [1, 5, 8, 6, 4]
     rows = bench.sql("SELECT depth, count(*) FROM evaluations WHERE job_id = :id GROUP BY depth", id=job.id)
-    planned = {level.level: level.planned for level in plan_of(spec.search, LAYERS).levels if level.planned}
-    assert dict(rows) == planned
+    assert len(rows) == 5
+    assert all(count <= plan.levels[depth].planned for depth, count in rows)
+
+
+def test_a_known_pool_makes_a_plan_sharper():
+    search = SearchSpec(max_depth=3, max_pool=6)
+    assert [level.planned for level in plan_of(search, 30, pool=3).levels] == [1, 30, 3, 1]
+    # With an empty pool there are the single layers alone.
+    assert [level.planned for level in plan_of(search, 30, pool=0).levels] == [1, 30]
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "random", "shortgpt", "sleb"])
+def test_without_the_number_of_layers_little_is_told_of_a_strategy_without_a_pool(strategy):
+    plan = plan_of(SearchSpec(strategy=strategy, max_depth=2), None)
+    assert (plan.pool, plan.most) == (None, None)
+    assert [level.level for level in plan.levels] == [0, 1, 2]
 
 
 def test_layers_are_those_that_the_last_job_found(bench):
@@ -87,7 +135,9 @@ def test_the_pace_of_earlier_jobs(bench):
     for seconds in (2.0, 4.0, 12.0):
         _timed(bench, seconds)
     pace = bench.database.read(pace_of, "tiny", "prompt_lookup")
-    assert pace == Pace(jobs=3, device_class="cpu", median=2.0, p80=6.0, prompts=None)
+    assert replace(pace, later=LaterPace()) == Pace(
+        jobs=3, device_class="cpu", median=2.0, p80=6.0, prompts=None
+    )
     assert pace.seconds(10, prompts=7) == (20.0, 60.0)
 
 

@@ -15,18 +15,19 @@ from skipmap.errors import InvalidInput
 from skipmap.profiling.pareto import Score, pareto_front
 from skipmap.profiling.search import DENSE, Outcome, next_work
 from skipmap.skipset import SkipSet
-from tests.models.bench import LAYERS, all_good, make_facts, make_spec, random_table
+from tests.models.bench import LAYERS, all_good, make_facts, make_spec, random_ranking, random_table
 
 
-def in_process(search, layers, table):
+def in_process(search, layers, table, ranking=None):
     """The search as one process runs it: works in order, scores, outcome."""
-    scores, works = {}, []
+    scores, ranks, works = {}, {}, []
     while True:
-        step = next_work(search, layers, scores)
+        step = next_work(search, layers, scores, ranks)
         if isinstance(step, Outcome):
             return works, scores, step
         works.append(step)
-        scores |= {skip: table(skip) for group in step.pending for skip in group}
+        known, figure = (ranks, ranking or random_ranking(0)) if step.kind == "rank" else (scores, table)
+        known |= {skip: figure(skip) for group in step.pending for skip in group}
 
 
 CASES = [
@@ -38,6 +39,23 @@ CASES = [
     (4, 8, 20.0, {"max_depth": 3, "max_pool": 8, "group_size": 4, "max_evaluations": 30}),
     (5, 6, 60.0, {"max_depth": 3, "max_pool": 6, "accept_measure": "accepted_drafts", "eps": 0.1}),
     (6, 6, 10.0, {"max_depth": 2, "max_pool": 6, "group_size": 256}),
+    *(
+        (seed, 7, 25.0, {"max_depth": 4, "strategy": strategy} | more)
+        for seed, (strategy, more) in enumerate(
+            [
+                ("accept_only", {"max_pool": 5}),
+                ("metric_only", {"max_pool": 5, "max_evaluations": 20}),
+                ("beam", {"max_pool": 6, "beam_width": 2, "tau": 0.1}),
+                ("greedy", {"protect_last": 1, "tau": 0.2}),
+                ("greedy", {"max_evaluations": 10, "tau": 0.2}),
+                ("random", {"draws": 3, "seed": 5}),
+                ("shortgpt", {}),
+                ("sleb", {}),
+                ("sleb", {"max_evaluations": 3}),
+            ],
+            start=7,
+        )
+    ),
 ]
 
 
@@ -72,7 +90,7 @@ def test_levels_pool_and_front_are_those_of_the_search(bench, seed, layers, seco
             else Score(round(score.accept * 100 - 100) / 100, score.metric)
         )
 
-    works, scores, outcome = in_process(spec.search, layers, table)
+    works, scores, outcome = in_process(spec.search, layers, table, bench.ranking)
     stored = bench.database.transaction(scores_of, job.id, spec.search.accept_measure)
     assert stored == scores
     assert bench.job(job.id).outcome == describe(outcome)

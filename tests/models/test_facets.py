@@ -5,14 +5,16 @@ from tests.models.bench import make_spec
 
 
 def test_no_job_has_no_facet(bench):
-    assert bench.database.read(facets) == Facets((), (), ())
+    assert bench.database.read(facets) == Facets((), (), (), ())
 
 
 def test_each_value_once_and_in_order(bench):
     for method in ("sam", "prompt_lookup", "sam"):
         bench.submit(make_spec(draft={"method": method}))
     found = bench.database.read(facets)
-    assert found == Facets(("tiny",), ("prompt_lookup", "sam"), ("words",))
+    assert found == Facets(("tiny",), ("prompt_lookup", "sam"), ("words",), ("tss",))
+    bench.submit(make_spec(strategy="sleb"))
+    assert bench.database.read(facets).strategies == ("sleb", "tss")
 
 
 def test_no_more_than_a_list_can_show(bench):

@@ -8,6 +8,7 @@ from models.control import retry
 from models.invariants import RULES, broken_levels, broken_rules
 from models.lease import fail
 from models.poison import dead_letter
+from tests.models.bench import make_spec
 
 # Constraints hold most rules already; they are taken away to see that the statement sees it, too.
 BREAKS = {
@@ -35,6 +36,10 @@ BREAKS = {
     ),
     "an evaluation belongs to a chunk of its level or comes from the cache": (
         "UPDATE evaluations SET skip_key = '9', skip = '{9}' WHERE skip_key = '1'"
+    ),
+    "a ranking figure belongs to a chunk that ranks": (
+        "INSERT INTO ranks (job_id, skip_key, depth, value, seconds, chunk_id, claim_token, owner) "
+        "SELECT job_id, '1', 1, 0, 0, id, claim_token, owner FROM chunks WHERE state = 'running' LIMIT 1"
     ),
     "what a split chunk held is stored or lies in its parts": (
         "UPDATE chunks SET state = 'superseded', finished_at = now() WHERE state = 'pending'"
@@ -107,6 +112,31 @@ def test_a_level_that_the_search_did_not_ask_for_is_seen(bench):
     assert broken("UPDATE evaluations SET accept_length = 0, metric = 0 WHERE skip_key = '0'") == [
         "level 2: 3 extra, 3 missing"
     ]
+
+
+def test_ranking_that_the_search_did_not_ask_for_is_seen(bench):
+    from sqlalchemy import text
+
+    job = bench.submit(make_spec(strategy="sleb", group_size=8))
+    bench.work_off()
+
+    def broken(statement):
+        def work(session):
+            session.execute(text(statement))
+            found = broken_levels(session, job.id)
+            session.rollback()
+            return found
+
+        return busy_transaction(bench, work)
+
+    assert broken("SELECT 1") == []
+    assert "level 1: 0 extra, 1 missing" in broken("DELETE FROM ranks WHERE skip_key = '2'")
+    # Another block goes first, so another set is evaluated, and ranked upon.
+    (first,) = bench.sql(
+        "SELECT skip_key FROM ranks WHERE depth = 1 AND skip_key <> 'dense' ORDER BY value LIMIT 1"
+    )
+    found = broken(f"UPDATE ranks SET value = 9 WHERE skip_key = '{first}'")
+    assert found[0] == "level 2: 1 extra, 1 missing"
 
 
 def test_a_retried_job_keeps_the_rules(bench):

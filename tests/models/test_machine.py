@@ -26,7 +26,8 @@ from models.errors import Conflict, LostLease, Unfinished
 from models.finish import finish
 from models.invariants import broken_levels, broken_rules
 from models.jobs import ENDED
-from models.lease import fail, flush, heartbeat, pin_target, release, stop
+from models.lease import fail, flush, heartbeat, pin_target, release, stop, store_ranks
+from models.levels import EVALUATED_KINDS
 from models.sweep import sweep
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.search import DENSE
@@ -39,7 +40,10 @@ CLAIMS = st.integers(0, 3)
 
 
 class Service(RuleBasedStateMachine):
-    """Two jobs, three workers; claims are kept when they are lost, so that stale ones are used, too."""
+    """Two jobs, three workers; claims are kept when they are lost, so that stale ones are used, too.
+
+    One job searches by TSS; the other one as ``strategy`` says, and may rank blocks.
+    """
 
     def __init__(self, database, service_settings):
         super().__init__()
@@ -50,10 +54,11 @@ class Service(RuleBasedStateMachine):
         # Evaluations are noisy: no two of one configuration agree, so that a second value cannot hide.
         self.noise = itertools.count()
 
-    @initialize(split=st.sampled_from([1.0, 60.0]))
-    def submit(self, split):
+    @initialize(split=st.sampled_from([1.0, 60.0]), strategy=st.sampled_from(["tss", "sleb", "greedy"]))
+    def submit(self, split, strategy):
         self.bench.seconds_per_group = split
-        self.jobs = [self.bench.submit(make_spec(max_pool=3)).id for _ in range(2)]
+        specs = [make_spec(max_pool=3), make_spec(strategy=strategy)]
+        self.jobs = [self.bench.submit(spec).id for spec in specs]
         self.slots = [self.bench.slot(f"w{n}") for n in range(3)]
 
     @rule()
@@ -138,10 +143,9 @@ class Service(RuleBasedStateMachine):
 
     @invariant()
     def stored_values_stay(self):
-        now = {
-            (job, key): value
-            for job, key, value in self.bench.sql("SELECT job_id, skip_key, metric FROM evaluations")
-        }
+        look = "SELECT '{0}', job_id, skip_key, {1} FROM {0}"
+        both = [look.format(*columns) for columns in (("evaluations", "metric"), ("ranks", "value"))]
+        now = {tuple(unit): value for *unit, value in self.bench.sql(" UNION ALL ".join(both))}
         assert now | self.stored == now
         self.stored = now
 
@@ -180,7 +184,11 @@ class Service(RuleBasedStateMachine):
         return self.bench.database.transaction(work, *args)
 
     def store(self, claimed, keys):
-        if claimed.kind not in ("dense", "single", "level"):
+        if claimed.kind == "rank":
+            values = {s: self.bench.ranking(s) + next(self.noise) * 1e-9 for s in map(skip_of, keys)}
+            self.act(store_ranks, self.bench.settings, claimed, values, self.bench.seconds_per_group)
+            return
+        if claimed.kind not in EVALUATED_KINDS:
             self.bench.store_group(claimed, keys)
             return
         rows = []

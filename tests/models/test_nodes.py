@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
@@ -9,7 +10,7 @@ from models.base import new_id
 from models.errors import Conflict
 from models.maps import NewVersion, add_version
 from models.moves import Order, move
-from models.nodes import find_node, forget_nodes, list_nodes, node_totals, store_report
+from models.nodes import channel_counts, find_node, forget_nodes, list_nodes, node_totals, store_report
 from models.retention import forget_old
 from skipmap.errors import NotFound
 from skipmap.maps.keys import new_key_file
@@ -178,3 +179,24 @@ def test_nodes_are_counted_by_condition(database, tmp_path):
         ("main", "production", "stale"): 1,
         ("another", "production", "current"): 1,
     }
+
+
+def test_nodes_of_some_maps_are_counted_by_channel(database):
+    keep(
+        database,
+        *(report(name) for name in "ab"),
+        report("c", channel="canary", state="STALE"),
+        report("d", map="another"),
+        report("e", map="a third"),
+    )
+    assert database.read(channel_counts, ["main", "another", "empty"]) == {
+        "main": {"production": 2, "canary": 1},
+        "another": {"production": 1},
+        "empty": {},
+    }
+    assert database.read(channel_counts, []) == {}
+    totals = Counter()
+    for (name, channel, _), nodes in database.read(node_totals).items():
+        totals[name, channel] += nodes
+    counts = database.read(channel_counts, ["main", "another", "a third"])
+    assert totals == {(name, channel): nodes for name, by in counts.items() for channel, nodes in by.items()}

@@ -126,7 +126,7 @@ def test_a_hash_of_old_parameters_is_made_anew(database, ada, bench, monkeypatch
     assert verify(database, "ada", GOOD) is not None
     assert bench.sql(look) == [new]
     # The password is the same one, so nobody is signed out.
-    assert database.transaction(session_principal, secret, 3600) is not None
+    assert database.read(session_principal, secret, 3600) is not None
 
 
 def test_a_password_set_while_an_old_hash_is_made_anew_stays(database, ada, monkeypatch):
@@ -147,9 +147,9 @@ def test_a_new_password_ends_the_other_sessions(database, ada):
     bob = database.transaction(create_user, "bob")
     _, somebody = sign_in(database, bob)
     database.transaction(set_password, ada.id, hash_password("ada", ANOTHER), but=here)
-    assert database.transaction(session_principal, mine, 3600) is not None
-    assert database.transaction(session_principal, other, 3600) is None
-    assert database.transaction(session_principal, somebody, 3600) is not None
+    assert database.read(session_principal, mine, 3600) is not None
+    assert database.read(session_principal, other, 3600) is None
+    assert database.read(session_principal, somebody, 3600) is not None
     assert verify(database, "ada", GOOD) is None
 
 
@@ -157,7 +157,7 @@ def test_a_password_can_be_taken_away(database, ada):
     _, secret = sign_in(database, ada)
     database.transaction(set_password, ada.id, None)
     assert database.transaction(find_user, ada.id).password_hash is None
-    assert database.transaction(session_principal, secret, 3600) is None
+    assert database.read(session_principal, secret, 3600) is None
     for password in (GOOD, ""):
         assert verify(database, "ada", password) is None
 

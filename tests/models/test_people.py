@@ -7,6 +7,7 @@ import pytest
 from models.accounts import authenticate, create_token, create_user, disable_user, revoke_token
 from models.people import find_held_token, find_person, list_held_tokens, list_people
 from models.sessions import end_session, open_session
+from models.uses import note_use
 from skipmap.errors import NotFound
 
 NOBODY = "01900000-0000-7000-8000-000000000000"
@@ -63,7 +64,7 @@ def test_the_last_sign_of_life_is_a_sessions_or_a_tokens(database, ada, bench):
     by_session = database.read(find_person, ada, DAY).seen_at
     _, secret = database.transaction(create_token, ada, "one", ["jobs:read"])
     assert database.read(find_person, ada, DAY).seen_at == by_session
-    database.transaction(authenticate, secret)
+    database.read(note_use, database.read(authenticate, secret).use)
     assert database.read(find_person, ada, DAY).seen_at - by_session > timedelta(minutes=59)
 
 

@@ -142,6 +142,12 @@ def test_pages_of_jobs(bench):
     assert filtered(target="other") == filtered(labels={"team": "x"}) == ids[5:]
     assert filtered(labels={"team": "y"}) == filtered(draft="sam") == filtered(domain="qa") == []
     assert filtered(state="running", draft="prompt_lookup", domain="words") == ids[::-1]
+    beam = bench.submit(make_spec(strategy="beam")).id
+    assert (filtered(strategy="beam"), filtered(strategy="tss"), filtered(strategy="sleb")) == (
+        [beam],
+        ids[::-1],
+        [],
+    )
 
 
 @pytest.mark.parametrize("sort", ["skip", "metric", "accept_length"])

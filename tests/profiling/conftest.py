@@ -26,7 +26,6 @@ from transformers import (
 from skipmap.calibration.items import Item
 from skipmap.calibration.templates import get_template
 from skipmap.decoding.options import DecodeOptions
-from skipmap.drafts.registry import make_draft
 from skipmap.metrics.registry import get_metric
 from skipmap.profiling.check import check_job
 from skipmap.profiling.evaluate import answer
@@ -38,6 +37,7 @@ from skipmap.profiling.store import RunFolder
 from skipmap.profiling.subject import Subject
 from skipmap.spec import JobSpec
 from skipmap.target.model import Hook, TargetModel
+from tests.ready_drafts import ready_draft
 
 SPECIAL = ["<unk>", "<s>", "</s>"]
 WORDS = [f"w{i}" for i in range(45)]
@@ -169,14 +169,15 @@ def make_subject(random_target: Callable[..., TargetModel]) -> Callable[..., Sub
         model: dict[str, Any] | None = None,
         **decoding: Any,
     ) -> Subject:
+        target = random_target(kind, **model or {})
         return Subject(
-            target=random_target(kind, **model or {}),
+            target=target,
             tokenizer=build_tokenizer(),
             end_tokens=end,
             template=get_template("chat"),
             shots=(),
             metric=get_metric("f1"),
-            draft=make_draft(draft, params),
+            draft=ready_draft(draft, target, params),
             options=DecodeOptions(**{"max_new_tokens": 24} | decoding),
         )
 

@@ -17,7 +17,7 @@ from skipmap.target.model import TargetModel
     [
         (
             {"draft": {"method": "oracle", "params": {}}},
-            r"^draft.method: 'oracle' is unknown; known: lookahead, pia, prompt_lookup, sam, samd, token_recycling",
+            r"^draft.method: 'oracle' is unknown; known: bild, clasp, draft_model",
         ),
         (
             {"draft": {"params": {"depth": 3}}},

@@ -260,7 +260,7 @@ def test_points_beyond_the_limit_are_named(make_spec, calibration, run_spec, tmp
     (point,) = result["held_out"]["points"]
     assert point["skip"] == result["selected"]
     assert result["held_out"]["not_checked"]
-    assert any(note.startswith("max_held_out_points 1 left") for note in result["notes"])
+    assert any(note.startswith("the bound max_held_out_points 1 left") for note in result["notes"])
 
 
 @pytest.mark.parametrize("select", ["paper", "cheapest", "fastest"])

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipmap.profiling.pareto import Score
-from skipmap.profiling.select import select
+from skipmap.profiling.select import select, why_chosen
 from skipmap.skipset import SkipSet
 
 
@@ -90,3 +90,41 @@ def test_points_are_the_best_of_their_kind(feasible):
         score.accept / cost(skip) for skip, score in feasible.items()
     )
     assert select(dict(reversed(feasible.items())), cost) == found
+
+
+def test_why_a_point_was_chosen_says_what_tied_and_what_decided():
+    sets = {
+        SkipSet((1,)): Score(2.0, 0.5),
+        SkipSet((2,)): Score(1.5, 0.7),
+        SkipSet((3,)): Score(1.5, 0.7),
+        SkipSet((4,)): Score(1.0, 0.7),
+    }
+
+    def why(*blocks, name="cheapest", cost=cost):
+        among = {SkipSet((b,)): sets[SkipSet((b,))] for b in blocks}
+        return why_chosen(name, select(among, cost), among, cost, "bleu")
+
+    kept = "; 2 of them cost the same, and of these it has"
+    assert why(1) == "only configuration that is feasible"
+    assert why(1, name="paper") == "only configuration on the Pareto front"
+    assert why(1, 2) == (
+        f"cheapest in cost of a verification step of the 2 configurations that are feasible{kept} the highest bleu"
+    )
+    assert why(2, 4).endswith(f"{kept} the longest accept length")
+    assert why(2, 3).endswith(f"{kept} the lowest block numbers")
+    assert why(1, 2, 3, 4).endswith(
+        "; 4 of them cost the same, and of these it has the highest bleu and, where that ties too, the longest accept "
+        "length and, where that ties too, the lowest block numbers"
+    )
+    assert why(1, 2, name="paper").startswith(
+        "cheapest in cost of a verification step of the 2 configurations on the Pareto front; 2 of them"
+    )
+    assert why(1, 2, name="fastest") == (
+        "largest in accept length over cost of the 2 configurations that are feasible"
+    )
+    assert why(2, 3, name="fastest").endswith(
+        "; 2 of them are equally fast by that, and of these it has the lowest block numbers"
+    )
+    # Nothing ties where the cost alone decides.
+    alone = why(1, 2, cost=lambda skip: 0.9 if skip == SkipSet((1,)) else 1.0)
+    assert alone == "cheapest in cost of a verification step of the 2 configurations that are feasible"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skipmap.errors import InvalidInput, ModelFailure
-from skipmap.profiling.records import Evaluation, PromptRecord
+from skipmap.profiling.records import Evaluation, PromptRecord, Ranking
 from skipmap.profiling.store import RunFolder, write_atomically
 from skipmap.skipset import SkipSet
 
@@ -39,6 +39,18 @@ def test_group_comes_back_as_it_was(folder):
     assert folder.load("single", GROUP) == (ROWS, 1.5)
     assert folder.load("level", GROUP) is None
     assert folder.load("single", GROUP[:1]) is None
+
+
+def test_ranking_figures_come_back_as_they_were(folder):
+    rankings = [Ranking(GROUP[0], 0.1 + 0.2), Ranking(GROUP[1], 1 / 3)]
+    assert folder.load_ranks("sleb", GROUP) is None
+    folder.save_ranks("sleb", rankings, 1.5)
+    assert folder.load_ranks("sleb", GROUP) == (rankings, 1.5)
+    assert folder.load_ranks("shortgpt", GROUP) is None
+    assert folder.load_ranks("sleb", GROUP[:1]) is None
+    (file,) = group_files(folder)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"ranks": [[[1]]]}))
+    assert folder.load_ranks("sleb", GROUP) is None
 
 
 def test_rows_of_another_job_are_no_rows(folder):

@@ -49,28 +49,33 @@ def test_says_what_may_be_skipped_and_what_it_gains_and_costs(told):
     )
 
 
-def test_says_whether_held_out_confirms_it(told):
-    def verdict(passes, interval=(1.1, 1.4)):
+def test_says_what_held_out_prompts_say_of_it(told):
+    def verdict(passes, interval=(1.1, 1.4), prompts=4):
         def change(document):
             point = next(p for p in document["held_out"]["points"] if p["skip"] == document["selected"])
             point["passes_gate"] = passes
-            point["intervals"]["speedup"] = list(interval)
+            ends = {"accept_length_change": [0, 0], "metric_change": [0, 0], "speedup": list(interval)}
+            point["intervals"] |= ends
+            document["data"]["n_held_out"] = prompts
 
         return change
 
     document, lines = told(verdict(True))
     point = next(p for p in document["held_out"]["points"] if p["skip"] == document["selected"])
     low, high = point["intervals"]["speedup"]
-    confirmed = line(lines, "Held-out ")
-    assert confirmed.startswith("Held-out (4 prompts the search never saw) confirms it: accept length ")
-    assert f"{document['held_out']['dense']['metric']:.3f} -> {point['metric']:.3f}" in confirmed
-    assert confirmed.endswith(
+    assert line(lines, "Held-out: ").startswith("Held-out: passes, not certain; on 4 held-out prompts")
+    figures = line(lines, "Held-out figures ")
+    assert figures.startswith("Held-out figures (4 prompts the search never saw): accept length ")
+    assert f"{document['held_out']['dense']['metric']:.3f} -> {point['metric']:.3f}" in figures
+    assert figures.endswith(
         f"measured speed-up {point['speedup']:.3f}x (95 % interval {low:.3f} to {high:.3f})."
     )
-    _, lines = told(verdict(True, (0.9, 1.4)))
-    assert "keeps both floors, but shows no sure gain in speed" in line(lines, "Held-out ")
+    _, lines = told(verdict(True, (0.9, 1.4), prompts=64))
+    assert line(lines, "Held-out: ").startswith("Held-out: confirmed; ")
+    assert "which is no sure gain" in line(lines, "Held-out figures ")
     _, lines = told(verdict(False))
-    assert "does NOT confirm it, so skip nothing yet" in line(lines, "Held-out ")
+    assert line(lines, "Held-out: ").startswith("Held-out: fails; ")
+    assert line(lines, "Held-out: ").endswith(" Skip nothing yet.")
 
 
 def test_point_without_a_held_out_check(told):
@@ -97,17 +102,34 @@ def test_zero_has_no_relative_change(told):
 
 def test_notes_are_told(told):
     _, lines = told(lambda document: document.update(notes=["first", "second"]))
-    assert [text for text in lines if text.startswith("Note: ")] == ["Note: first.", "Note: second."]
+    assert [text for text in lines if text.startswith("Note: ")] == ["Note: First.", "Note: Second."]
 
 
 def test_never_looks_exhaustive_when_it_was_not(told):
     budget = {"exhaustive": True, "evaluated": 9, "stopped": "all levels done"}
     _, lines = told(lambda document: document["budget"].update(budget))
     assert lines[-1] == "Searched: 9 configurations, nothing was cut (all levels done)."
-    _, lines = told(lambda document: document["budget"].update(budget | {"exhaustive": False}))
+    cut = budget | {"exhaustive": False, "not_evaluated": {"2": 4}}
+    _, lines = told(lambda document: document["budget"].update(cut))
     assert lines[-1] == (
         "Searched: 9 configurations; NOT exhaustive, the bounds cut the search (all levels done)."
     )
+
+
+def test_other_strategies_are_named_and_told_apart_from_cuts(told):
+    def change(document):
+        document["strategy"] = {"name": "sleb"}
+        document["budget"] |= {"exhaustive": False, "evaluated": 3, "stopped": "all rounds done", "ranked": 6}
+        document["budget"] |= {"pool_cut": [], "not_evaluated": {}}
+
+    _, lines = told(change)
+    assert line(lines, "Strategy: ").startswith("Strategy: sleb, adds one block a round, ")
+    assert lines[-1] == (
+        "Searched: 3 configurations and 6 ranking figures; NOT exhaustive, the strategy does not look at every set "
+        "(all rounds done)."
+    )
+    _, lines = told()
+    assert not any(text.startswith("Strategy") for text in lines)
 
 
 def test_no_signal_says_nothing_of_a_search(told):

@@ -35,6 +35,7 @@ WORKERS = ("worker-0", "worker-1", "worker-2")
 RECONCILERS = ("reconciler-0", "reconciler-1")
 OPEN_JOBS = 4
 LARGEST_GROUP = 3
+STRATEGIES = ("tss", "tss", "greedy", "sleb")
 LEASE_SECONDS = 3.0
 TICK_SECONDS = 0.05
 LOOK_SECONDS = 2.0
@@ -233,7 +234,9 @@ class Chaos:
 
     def _submit(self) -> None:
         depth, group = self._specs.randint(2, 3), self._specs.randint(1, LARGEST_GROUP)
-        self.cluster.submit(make_spec(max_depth=depth, max_pool=5, group_size=group))
+        strategy = self._specs.choice(STRATEGIES)
+        more = {"max_pool": 5} if strategy == "tss" else {}
+        self.cluster.submit(make_spec(strategy=strategy, max_depth=depth, group_size=group, **more))
 
     def _open_jobs(self) -> list[str]:
         return self.cluster.sql(

@@ -43,7 +43,9 @@ PATIENCE_SECONDS = 60
 """Of every wait: the machine may be busy, and only a fault takes that long."""
 QUEUE = f"skipmap:{ANY_QUEUE}"
 """The list that holds the messages for workers of all kinds."""
-TABLES = ("chunks", "evaluations", "findings", "attempts", "levels", "events")
+TABLES = ("chunks", "evaluations", "ranks", "findings", "attempts", "levels", "events")
+OF_WORKERS = TABLES[:5]
+"""Those that workers alone write while a job is being worked on."""
 FAST = {
     # What a busy machine may take for a fault is long; tests that wait for it make it shorter.
     "lease_seconds": 60.0,

@@ -25,7 +25,15 @@ from skipmap.profiling.records import Evaluation
 from skipmap.profiling.search import DENSE, floors
 from skipmap.skipset import SkipSet
 from skipmap.spec import JobSpec
-from tests.models.bench import Table, all_good, make_evaluation, make_facts, random_table
+from tests.models.bench import (
+    Ranking,
+    Table,
+    all_good,
+    make_evaluation,
+    make_facts,
+    random_ranking,
+    random_table,
+)
 from workers.boot import run_worker
 from workers.engine import Tick
 from workers.slot import Place, PlaceLock
@@ -70,6 +78,10 @@ class Plan:
     @property
     def table(self) -> Table:
         return all_good if self.answers == "good" else random_table(self.seed)
+
+    @property
+    def ranking(self) -> Ranking:
+        return random_ranking(self.seed)
 
     @property
     def path(self) -> Path:
@@ -172,6 +184,11 @@ class FakeJob:
         self._spend(keys)
         noise = random.random()
         return [make_evaluation(skip, table(skip), f"answer {noise}") for skip in skips]
+
+    def rank(self, skips: Sequence[SkipSet], dense: Evaluation) -> dict[SkipSet, float]:
+        assert dense.skip == DENSE
+        self._spend([f"rank {skip_key(skip)}" for skip in skips])
+        return {skip: self.plan.ranking(skip) for skip in skips}
 
     def cost(self, parts: Parts) -> dict[str, Any]:
         self._spend(["cost"])

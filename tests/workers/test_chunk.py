@@ -11,6 +11,7 @@ from models.calibration_sets import store_set
 from models.chunks import skip_key
 from models.control import cancel, pause
 from models.errors import TooSlow, Unavailable
+from models.ranks import ranks_of
 from skipmap.errors import InvalidInput
 from skipmap.profiling.records import Evaluation
 from skipmap.skipset import SkipSet
@@ -110,6 +111,19 @@ def test_only_groups_that_are_not_stored_are_evaluated(bench, workbench, engine)
     bench.lose(claimed.chunk_id)
     workbench.work_on(bench.must_claim())
     assert engine.asked == [list(keys) for keys in claimed.groups[1:]]
+
+
+def test_blocks_are_ranked_by_their_figures(bench, workbench, engine):
+    job = bench.submit(make_spec(strategy="shortgpt", max_depth=3))
+    while (claimed := bench.claim()) is not None:
+        workbench.work_on(claimed)
+    assert bench.state(job.id) == "succeeded"
+    singles = [SkipSet((block,)) for block in range(bench.facts.num_layers)]
+    assert bench.database.read(ranks_of, job.id) == {skip: engine.plan.ranking(skip) for skip in singles}
+    order = sorted(singles, key=lambda skip: (engine.plan.ranking(skip), skip))
+    sets = [SkipSet.of(block for skip in order[:size] for block in skip) for size in (1, 2, 3)]
+    # What is ranked is not evaluated.
+    assert engine.asked == [["dense"], *([skip_key(skip)] for skip in sets)]
 
 
 def test_dense_comes_from_the_cache_where_it_can(bench, workbench, engine):

@@ -13,7 +13,7 @@ import pytest
 
 from models.control import pause, resume
 from models.errors import Conflict
-from tests.workers.cluster import TABLES
+from tests.workers.cluster import OF_WORKERS
 
 NEVER = 600.0
 
@@ -119,11 +119,11 @@ def test_pause_and_resume_again_and_again_under_load(cluster, rounds):
         cluster.until(lambda job_id=job_id: cluster.stored(job_id), "somebody works on it")
         time.sleep(rng.uniform(0.0, 0.1))
         change(cluster, pause, job_id, "paused")
-        before = cluster.rows(job_id, TABLES[:4])
+        before = cluster.rows(job_id, OF_WORKERS)
         # Meanwhile workers claim whatever they may.
         jobs.append(other := cluster.submit(priority=9))
         cluster.until(lambda other=other: cluster.stored(other), f"somebody claims, round {number}")
-        assert cluster.rows(job_id, TABLES[:4]) == before
+        assert cluster.rows(job_id, OF_WORKERS) == before
         change(cluster, resume, job_id, "running")
     for job_id in jobs:
         assert cluster.wait_until_ended(job_id) == "succeeded"

@@ -135,9 +135,10 @@ def digest_of(cluster, job_id: str) -> str:
 
 
 def stored(cluster, job_id: str, kind: str) -> int:
-    """How many evaluations of a level are stored while it runs; 0 before and after."""
+    """How many configurations of a level are evaluated, or ranked, while it runs; 0 before and after."""
+    table = "ranks" if kind == "rank" else "evaluations"
     (count,) = cluster.sql(
-        "SELECT count(*) FROM evaluations AS e JOIN levels AS l ON l.job_id = e.job_id AND l.depth = e.depth "
+        f"SELECT count(*) FROM {table} AS e JOIN levels AS l ON l.job_id = e.job_id AND l.depth = e.depth "
         "WHERE e.job_id = :job_id AND l.kind = :kind AND l.state = 'running'",
         job_id=job_id,
         kind=kind,
@@ -194,6 +195,33 @@ def test_chunks_may_be_cut_in_any_way(make_cluster, make_spec, run_here, tmp_pat
     cluster.check()
 
 
+SEARCHES = {
+    "accept_only": {"max_pool": 4},
+    "metric_only": {"max_pool": 4},
+    "beam": {"max_pool": 4, "beam_width": 2},
+    "greedy": {"tau": 0.9},
+    "random": {"draws": 2},
+    "shortgpt": {"max_depth": 3},
+    "sleb": {"max_depth": 3},
+}
+
+
+@pytest.mark.parametrize("strategy", SEARCHES)
+def test_every_strategy_finds_what_is_found_here(make_cluster, make_spec, run_here, tmp_path, strategy):
+    cluster = make_cluster()
+    more = {"max_pool": 12} | SEARCHES[strategy]
+    spec = make_spec(strategy=strategy, group_size=2, **more)
+    job_id = cluster.submit(spec)
+    work_off(cluster.settings.model_copy(update={"chunk_seconds": 1e-9}), LibraryEngine("cpu"), tmp_path)
+    assert digest_of(cluster, job_id) == run_here(spec)
+    document = cluster.database.transaction(finding, job_id, "result")["document"]
+    assert document["strategy"]["name"] == strategy
+    assert document["budget"]["ranked"] == cluster.sql("SELECT count(*) FROM ranks")[0]
+    assert (document["budget"]["ranked"] > 0) == (strategy in ("shortgpt", "sleb"))
+    assert document["budget"]["evaluated"] == cluster.sql("SELECT count(*) FROM evaluations")[0]
+    cluster.check()
+
+
 def work_off(settings: ServiceSettings, engine: LibraryEngine, folder: Path) -> None:
     """Work in this process until there is nothing to claim."""
     slot = Slot("here", "here", 1, "boot", engine.device_class, engine.version, "1")
@@ -230,7 +258,14 @@ def test_a_job_may_change_its_worker_at_any_point(real_cluster, make_spec, run_h
 
 
 @pytest.mark.model
-def test_the_demo_model_gives_the_same_answer_through_every_fault(real_cluster, smollm2_dir, run_here):
+@pytest.mark.parametrize(
+    ("search", "kind"),
+    [({"max_pool": 3}, "single"), ({"strategy": "sleb", "max_depth": 1, "group_size": 2}, "rank")],
+    ids=["tss", "sleb"],
+)
+def test_the_demo_model_gives_the_same_answer_through_every_fault(
+    real_cluster, smollm2_dir, run_here, search, kind
+):
     cluster = real_cluster
     spec = JobSpec.parse(
         {
@@ -238,16 +273,14 @@ def test_the_demo_model_gives_the_same_answer_through_every_fault(real_cluster, 
             "draft": {"method": "prompt_lookup"},
             "domain": {"name": "qa"},
             "calibration": {"source": "sample:qa", "limit": 8},
-            "search": {"max_depth": 2, "max_pool": 3, "max_held_out_points": 1, "allow_no_signal": True},
+            "search": {"max_depth": 2, "max_held_out_points": 1, "allow_no_signal": True} | search,
             "decoding": {"max_new_tokens": 8},
         }
     )
     cluster.start_reconciler("reconciler-0")
     start_workers(cluster, "first")
     job_id = cluster.submit(spec)
-    cluster.wait_for(
-        partial(is_within, cluster, job_id, "single"), LONG, "in the middle of the single blocks"
-    )
+    cluster.wait_for(partial(is_within, cluster, job_id, kind), LONG, f"in the middle of level {kind}")
     cluster.kill("first")
     cluster.kill("reconciler-0")
     redis.Redis.from_url(cluster.valkey.client_url).flushall()

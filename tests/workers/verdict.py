@@ -21,7 +21,7 @@ REPEATED_SHARE = 0.1
 
 @dataclass
 class Witness:
-    """Looks at the stored evaluations again and again: none may change or vanish."""
+    """Looks at stored evaluations and ranking figures again and again: none may change or vanish."""
 
     cluster: Cluster
     seen: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -32,7 +32,8 @@ class Witness:
         now = {
             (job, key): value
             for job, key, value in self.cluster.sql(
-                "SELECT job_id, skip_key, coalesce(claim_token::text, 'cached') || md5(prompts::text) FROM evaluations"
+                "SELECT job_id, skip_key, coalesce(claim_token::text, 'cached') || md5(prompts::text) FROM evaluations "
+                "UNION ALL SELECT job_id, 'rank ' || skip_key, claim_token || ' ' || value FROM ranks"
             )
         }
         for unit, value in self.seen.items():
@@ -63,7 +64,9 @@ def tally(cluster: Cluster) -> Tally:
     begun = Counter(
         (entry["job"], key) for entry in cluster.log() if entry["what"] == "begin" for key in entry["keys"]
     )
-    (stored,) = cluster.sql("SELECT (SELECT count(*) FROM evaluations) + (SELECT count(*) FROM findings)")
+    (stored,) = cluster.sql(
+        "SELECT (SELECT count(*) FROM evaluations) + (SELECT count(*) FROM ranks) + (SELECT count(*) FROM findings)"
+    )
     (crashed,) = cluster.sql("SELECT count(*) FROM attempts WHERE outcome = 'crashed'")
     return Tally(
         Counter(cluster.sql("SELECT state FROM jobs")),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skipmap.errors import InvalidInput
+from skipmap.profiling.found import FoundTable, found_table
 from skipmap.profiling.report.acceptance import Acceptance, acceptance
 from skipmap.profiling.report.costs import CostPlot, cost_plot
 from skipmap.profiling.report.environment import environment
@@ -33,6 +34,7 @@ class _Section:
     acceptance: Acceptance | None
     step_times: TimesChart | None
     cost_plot: CostPlot | None
+    found: FoundTable | None
     configurations: Configurations
     operating_points: tuple[OperatingPoint, ...]
     samples: Samples | None
@@ -58,6 +60,7 @@ def _section(view: View) -> _Section:
         acceptance(view),
         step_times(view),
         cost_plot(view),
+        found_table(view.document),
         configurations(view),
         operating_points(view),
         samples_of(view),

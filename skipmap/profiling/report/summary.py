@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
-from skipmap.profiling.pareto import Score
+from skipmap.maps.verdict import Tone
 from skipmap.profiling.report import figures
 from skipmap.profiling.report.view import HeldOut, Row, View
-from skipmap.profiling.search import floors
-
-Tone = Literal["good", "bad", "neutral"]
+from skipmap.prose import sentence
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether held-out prompts confirm the selected point."""
+    """What held-out prompts say of the selected point."""
 
     tone: Tone
     short: str
@@ -51,25 +48,26 @@ def summarise(view: View) -> Summary:
     point = view.held_out_of(view.selected) if chosen else None
     coverage, complete = _coverage(view)
     return Summary(
-        _headline(view, point),
+        _headline(view),
         _lead(view, chosen),
         _tiles(view, chosen, point) if chosen else _dense_tiles(view),
         _verdict(view, point) if chosen else _dense_verdict(view),
         coverage,
         complete,
-        (*view.document["notes"], *_cautions(view, chosen, point)),
+        tuple(map(sentence, (*view.document["notes"], *_cautions(view, chosen, point)))),
     )
 
 
-def _headline(view: View, point: HeldOut | None) -> str:
+def _headline(view: View) -> str:
     if view.selected.blocks:
         noun = "block" if len(view.selected) == 1 else "blocks"
         named = f"{noun} {figures.blocks(view.selected)}"
-        if point is None or point.passes_gate is None:
-            return f"May skip {named}, not checked on held-out prompts"
-        if not point.passes_gate:
-            return f"Not confirmed: skipping {named} fails on held-out prompts"
-        return f"May skip {named}"
+        return {
+            "confirmed": f"May skip {named}",
+            "passes, not certain": f"May skip {named}, but that is not certain",
+            "fails": f"Skip nothing yet: skipping {named} fails on held-out prompts",
+            "not checked": f"May skip {named}, not checked on held-out prompts",
+        }[view.verdict(view.selected).word]
     return "No answer: the metric shows no signal" if view.document["no_signal"] else "Keep the target dense"
 
 
@@ -85,14 +83,9 @@ def _lead(view: View, chosen: Row | None) -> str:
             )
         return (
             f"Asked: which of the {asked} need not run. Of {figures.count(len(view.rows), 'configuration')} "
-            f"evaluated, none keeps both {view.accept_name} and {view.metric_name} above their floors."
+            f"evaluated, none {_kept_floors(view)}."
         )
-    eps, tau = view.search["eps"], view.search["tau"]
-    kept = (
-        f"both {view.accept_name} and {view.metric_name} keep {figures.share(1 - eps)}"
-        if eps == tau
-        else f"{view.accept_name} keeps {figures.share(1 - eps)} and {view.metric_name} {figures.share(1 - tau)}"
-    )
+    kept = _kept(view)
     doubt = (
         " But dense itself scores no better than a trivial answer here, so the metric says little."
         if view.document["no_signal"]
@@ -100,9 +93,34 @@ def _lead(view: View, chosen: Row | None) -> str:
     )
     return (
         f"On {figures.count(view.document['data']['n_calibration'], 'calibration prompt')}, {chosen.level} of the "
-        f"{asked} need not run: {kept} of dense or more. "
+        f"{asked} need not run: {kept}. "
         f"Chosen as the {view.document['reason']}.{doubt}"
     )
+
+
+def _kept(view: View) -> str:
+    """What the chosen set keeps of dense by the strategy's own test."""
+    eps, tau = view.search["eps"], view.search["tau"]
+    sight = view.strategy.sight
+    if not sight.metric:
+        return f"{view.accept_name} keeps {figures.share(1 - eps)} of dense or more; {view.metric_name} was not asked"
+    if not sight.accept:
+        return f"{view.metric_name} keeps {figures.share(1 - tau)} of dense or more; {view.accept_name} was not asked"
+    if eps == tau:
+        return (
+            f"both {view.accept_name} and {view.metric_name} keep {figures.share(1 - eps)} of dense or more"
+        )
+    return (
+        f"{view.accept_name} keeps {figures.share(1 - eps)} and {view.metric_name} {figures.share(1 - tau)} of dense "
+        "or more"
+    )
+
+
+def _kept_floors(view: View) -> str:
+    sight = view.strategy.sight
+    if sight.is_whole:
+        return f"keeps both {view.accept_name} and {view.metric_name} above their floors"
+    return f"keeps {view.accept_name if sight.accept else view.metric_name} above its floor"
 
 
 def _tiles(view: View, chosen: Row, point: HeldOut | None) -> tuple[Tile, ...]:
@@ -162,34 +180,18 @@ def _dense_tiles(view: View) -> tuple[Tile, ...]:
 
 
 def _verdict(view: View, point: HeldOut | None) -> Verdict:
-    dense = view.held_out_dense
-    if point is None or dense is None or point.passes_gate is None:
-        return Verdict(
-            "neutral", "Not checked on held-out", "The selected set was not run on held-out prompts."
-        )
-    number = figures.count(view.document["data"]["n_held_out"], "prompt")
+    found, dense = view.verdict(view.selected), view.held_out_dense
+    short = f"Held-out check: {found.word}"
+    if point is None or dense is None:
+        return Verdict(found.tone, short, sentence(found.why))
     change = (
-        f"On {number} that the search never saw, {view.accept_name} goes from {figures.accept(dense.accept)} to "
+        f"{view.accept_name.capitalize()} goes from {figures.accept(dense.accept)} to "
         f"{figures.accept(point.accept)} and {view.metric_name} from {figures.metric(dense.metric)} to "
         f"{figures.metric(point.metric)} (difference {figures.metric_change(point.metric - dense.metric)}"
         f"{_range(point, 'metric_change', figures.metric_change)})."
     )
-    if point.passes_gate:
-        return Verdict("good", "Confirmed on held-out", f"{change} Both stay above their floors.")
-    return Verdict("bad", "Not confirmed on held-out", f"{change} {_gate_failure(view, dense, point)}")
-
-
-def _gate_failure(view: View, dense: HeldOut, point: HeldOut) -> str:
-    limits = floors(Score(dense.accept, dense.metric), view.search["eps"], view.search["tau"])
-    score = Score(point.accept, point.metric)
-    missed = []
-    if not limits.admits_accept(score):
-        missed.append(f"{view.accept_name} (floor {figures.accept(limits.accept)})")
-    if not limits.admits_metric(score):
-        missed.append(f"{view.metric_name} (floor {figures.metric(limits.metric)})")
-    if missed:
-        return f"Below the floor: {' and '.join(missed)}. Do not roll it out as it is."
-    return "The values keep their floors, but not with 95 % confidence as gate: confident asks."
+    advice = "" if found.passes else " Do not roll it out as it is."
+    return Verdict(found.tone, short, f"{sentence(found.why)} {change}{advice}")
 
 
 def _dense_verdict(view: View) -> Verdict:
@@ -204,8 +206,17 @@ def _dense_verdict(view: View) -> Verdict:
 
 def _coverage(view: View) -> tuple[str, bool]:
     """How much of the method's search was done, and whether all of it was."""
+    text, complete = _extent(view)
+    if view.strategy.name == "tss":
+        return text, complete
+    return f"Strategy {view.strategy.name}: {view.strategy.summary}. {text}", complete
+
+
+def _extent(view: View) -> tuple[str, bool]:
     budget = view.document["budget"]
     evaluated = f"{figures.count(budget['evaluated'], 'configuration')} evaluated, dense included"
+    if budget.get("ranked"):
+        evaluated += f"; {figures.count(budget['ranked'], 'ranking figure')} taken"
     if view.document["no_signal"] and not view.rows:
         return f"The search stopped after dense: {budget['stopped']}.", False
     cuts = []
@@ -218,7 +229,7 @@ def _coverage(view: View) -> tuple[str, bool]:
         cuts.append(f"{figures.count(sum(skipped.values()), 'configuration')} not evaluated ({told})")
     depth = _depth(view)
     if cuts or not budget["exhaustive"]:
-        why = "; ".join(cuts) or "the budget cut it"
+        why = "; ".join(cuts) or f"strategy {view.strategy.name} does not look at every set"
         return f"This search was not exhaustive: {why}. {evaluated[0].upper()}{evaluated[1:]}.{depth}", False
     return f"Within its depth the search was exhaustive: {evaluated}; no budget cut anything.{depth}", True
 
@@ -239,7 +250,9 @@ def _cautions(view: View, chosen: Row | None, point: HeldOut | None) -> tuple[st
     """What the figures themselves warn of."""
     found = []
     if view.draft["lossy"]:
-        found.append(f"{view.draft['method']} is lossy: its acceptance rule changes the target's output")
+        found.append(
+            f"the draft method {view.draft['method']} is lossy: its acceptance rule changes the target's output"
+        )
     left_out = view.document["data"]["left_out"]
     if left_out:
         told = "; ".join(f"{number} ({reason})" for reason, number in left_out.items())

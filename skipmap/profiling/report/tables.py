@@ -10,14 +10,14 @@ from skipmap.skipset import SkipSet
 MOST_ROWS = 200
 _RULES = {
     "paper": "lowest cost on the Pareto front",
-    "cheapest": "lowest cost of all feasible",
-    "fastest": "largest accept length over cost of all feasible",
+    "cheapest": "lowest cost of all {choice}",
+    "fastest": "largest accept length over cost of all {choice}",
 }
 
 
 @dataclass(frozen=True)
 class Configurations:
-    """The first rows, feasible ones first, and how many more there are. ``by_gain``: ordered by expected speed-up."""
+    """The first rows and how many more there are. ``by_gain``: ordered by expected speed-up."""
 
     rows: tuple[Row, ...]
     total: int
@@ -41,7 +41,7 @@ class Configurations:
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """Named points that fall on one configuration; without a row nothing is feasible."""
+    """Named points that fall on one configuration; without a row there was nothing to choose from."""
 
     names: tuple[str, ...]
     rules: tuple[str, ...]
@@ -51,11 +51,11 @@ class OperatingPoint:
 
 
 def configurations(view: View) -> Configurations:
-    """Feasible first; within each group by expected speed-up, or by accept length where cost was not measured."""
+    """What points are chosen from first; within it by expected speed-up, or accept length where cost is not known."""
 
     def order(row: Row) -> tuple[bool, float, float, SkipSet]:
         gain = view.gain(row)
-        return (not row.feasible, -(row.accept if gain is None else gain), -row.metric, row.skip)
+        return (not row.admitted, -(row.accept if gain is None else gain), -row.metric, row.skip)
 
     rows = sorted(view.rows, key=order)
     by_gain = bool(rows) and all(view.gain(row) is not None for row in rows)
@@ -70,7 +70,7 @@ def operating_points(view: View) -> tuple[OperatingPoint, ...]:
     return tuple(
         OperatingPoint(
             tuple(names),
-            tuple(_RULES.get(name, "") for name in names),
+            tuple(_RULES.get(name, "").format(choice=view.choice) for name in names),
             None if skip is None else view.by_skip.get(skip),
             None if skip is None else view.held_out_of(skip),
             view.search["select"] in names,
@@ -80,6 +80,6 @@ def operating_points(view: View) -> tuple[OperatingPoint, ...]:
 
 
 def marks(view: View, row: Row) -> tuple[str, ...]:
-    """What sets a feasible configuration apart."""
+    """What sets a configuration apart."""
     found = (("selected", row.skip == view.selected), ("on the front", row.skip in view.front))
     return tuple(word for word, holds in found if holds)

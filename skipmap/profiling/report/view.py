@@ -9,12 +9,14 @@ from typing import Any
 
 from skipmap.errors import InvalidInput
 from skipmap.maps.gain import expected_speedup
+from skipmap.maps.verdict import Verdict, verdict_of_result
 from skipmap.metrics.registry import metric_help
 from skipmap.profiling.documents import SCHEMA
 from skipmap.profiling.drafting import Drafting, drafting
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.report.figures import relative
-from skipmap.profiling.search import DENSE, Floors, floors
+from skipmap.profiling.search import DENSE, STRATEGIES, Floors, floors, strategy_of
+from skipmap.profiling.strategies.base import Strategy
 from skipmap.skipset import SkipSet
 
 _MEASURES = {
@@ -39,6 +41,8 @@ class Row:
     metric: float
     cost_ratio: float | None
     feasible: bool
+    admitted: bool
+    """Whether it was one to choose from: the same, unless the strategy looks at one figure alone."""
     evaluator: str
     batch_split: bool
     drafting: Drafting | None
@@ -56,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """One operating point on held-out prompts; dense has neither speed-up nor intervals nor gate."""
+    """One operating point on held-out prompts; dense has neither speed-up nor intervals."""
 
     skip: SkipSet
     accept: float
@@ -64,7 +68,6 @@ class HeldOut:
     tokens_per_second: float
     speedup: float | None
     intervals: Mapping[str, tuple[float, float]]
-    passes_gate: bool | None
     prompts: tuple[Mapping[str, Any], ...]
     drafting: Drafting | None
 
@@ -79,6 +82,10 @@ class View:
         self.document, self.key = document, key
         self.spec: Mapping[str, Any] = document["spec"]
         self.search: Mapping[str, Any] = self.spec["search"]
+        name = self.search.get("strategy", "tss")
+        if name not in STRATEGIES:
+            raise InvalidInput("result", f"strategy {name!r} is unknown to this version")
+        self.strategy: Strategy = strategy_of(name)
         self.domain: str = self.spec["domain"]["name"]
         self.target: Mapping[str, Any] = document["target"]
         self.draft: Mapping[str, Any] = document["draft"]
@@ -96,6 +103,11 @@ class View:
             name: None if skip is None else SkipSet.of(skip)
             for name, skip in document["operating_points"].items()
         }
+
+    @property
+    def choice(self) -> str:
+        """What configurations are called that points are chosen from."""
+        return "feasible" if self.strategy.sight.is_whole else "admitted"
 
     @property
     def accept_name(self) -> str:
@@ -147,6 +159,10 @@ class View:
         """The held-out figures of a configuration, if it was checked."""
         return next((point for point in self.held_out if point.skip == skip), None)
 
+    def verdict(self, skip: SkipSet) -> Verdict:
+        """What held-out prompts say of a configuration."""
+        return verdict_of_result(self.document, skip)
+
     def gain(self, row: Row) -> float | None:
         """Expected speed-up over dense speculation: accept length ratio over cost ratio."""
         return expected_speedup(self.dense.accept_length, row.accept_length, row.cost_ratio)
@@ -176,6 +192,7 @@ class View:
             data["metric"],
             data["cost_ratio"],
             data["feasible"],
+            data.get("admitted", data["feasible"]),
             data["evaluator"],
             data.get("batch_split", False),
             drafting(data),
@@ -189,7 +206,6 @@ class View:
             data["tokens_per_second"],
             data.get("speedup"),
             {name: (ends[0], ends[1]) for name, ends in data.get("intervals", {}).items()},
-            data.get("passes_gate"),
             tuple(data.get("per_prompt", ())),
             drafting(data),
         )

@@ -115,13 +115,21 @@ def test_nothing_feasible_keeps_dense_and_names_the_missed_floors(result: Make, 
     assert not [attrs for attrs, _ in found.all("use", "feasible") if "%" in attrs["x"]]
 
 
-def test_confirmed_and_refused_points_read_differently(full: dict[str, Any], page: Make) -> None:
-    assert "May skip block 1" in page(render_report([full])).all("h1")[0][1]
+def test_points_of_each_verdict_read_differently(full: dict[str, Any], page: Make) -> None:
+    found = page(render_report([full]))
+    assert found.all("h1")[0][1] == "May skip block 1"
+    assert found.all("p", "pill")[0][1] == "✓Held-out check: confirmed"
     point = full["held_out"]["points"][0]
+    point["intervals"]["metric_change"] = [-0.2, 0.1]
+    found = page(render_report([full]))
+    assert found.all("h1")[0][1] == "May skip block 1, but that is not certain"
+    assert found.all("p", "pill")[0][1] == "~Held-out check: passes, not certain"
+    assert "the interval of f1 reaches down to 0.2000, below its floor of 0.3800" in found.text
     point |= {"passes_gate": False, "metric": 0.30}
     found = page(render_report([full]))
-    assert found.all("h1")[0][1] == "Not confirmed: skipping block 1 fails on held-out prompts"
-    assert "Below the floor: f1 (floor 0.380). Do not roll it out as it is." in found.text
+    assert found.all("h1")[0][1] == "Skip nothing yet: skipping block 1 fails on held-out prompts"
+    assert "f1 is 0.3000, below its floor of 0.3800." in found.text
+    assert "Do not roll it out as it is." in found.text
     full["held_out"] = {"dense": None, "points": [], "not_checked": [[1]]}
     found = page(render_report([full]))
     assert found.all("h1")[0][1] == "May skip block 1, not checked on held-out prompts"
@@ -131,7 +139,7 @@ def test_confirmed_and_refused_points_read_differently(full: dict[str, Any], pag
 def test_confident_gate_that_fails_above_the_floors_says_so(full: dict[str, Any], page: Make) -> None:
     full["spec"]["search"]["gate"] = "confident"
     full["held_out"]["points"][0]["passes_gate"] = False
-    assert "not with 95 % confidence as gate: confident asks" in page(render_report([full])).text
+    assert "do not keep the floors as surely as the gate asks" in page(render_report([full])).text
 
 
 def test_held_out_figures_stand_with_their_intervals(full: dict[str, Any], page: Make) -> None:
@@ -157,6 +165,41 @@ def test_cut_searches_never_look_exhaustive(full: dict[str, Any], page: Make) ->
     assert "4 configurations not evaluated (3 of level 2, 1 of level 3)" in found
     assert "Sets of more than 1 block were not tried" in found
     assert "the search was exhaustive" not in found
+
+
+def test_strategy_is_named_with_what_it_found_and_what_it_left(full: dict[str, Any], page: Make) -> None:
+    plain = page(render_report([full])).text
+    assert "Strategy" not in plain.partition("How this result was made")[0]
+    full["spec"]["search"]["strategy"] = "sleb"
+    full["spec"]["search"]["accept_measure"] = "tokens_per_step"
+    path = [{"skip": [], "log_perplexity": 1.0}, {"skip": [1], "log_perplexity": 1.5}]
+    full["strategy"] = {"name": "sleb", "path": path}
+    full["budget"] |= {"exhaustive": False, "ranked": 3}
+    found = page(render_report([full]))
+    assert "Strategy sleb: adds one block a round" in found.text
+    assert "not exhaustive: strategy sleb does not look at every set" in found.text
+    assert "3 ranking figures taken" in found.text
+    cells = [text for _, text in found.all("td")]
+    assert cells[cells.index("4.482") - 2 : cells.index("4.482") + 1] == ["1", "1.5000", "4.482"]
+
+
+def test_points_of_one_objective_are_admitted_ones(full: dict[str, Any], page: Make) -> None:
+    full["spec"]["search"]["strategy"] = "accept_only"
+    full["strategy"] = {"name": "accept_only", "looks_at": "accept length"}
+    for row in full["evaluations"]:
+        # None keeps the metric's floor, and all are admitted.
+        row |= {"admitted": True, "feasible": False, "metric": 0.1}
+    found = page(render_report([full]))
+    assert "accept length keeps 95 % of dense or more; f1 was not asked" in found.text
+    assert "Admitted ones first" in found.text
+    assert "lowest cost of all admitted" in found.text
+    assert "no configuration is" not in found.text
+
+
+def test_strategy_of_a_later_version_is_refused(full: dict[str, Any]) -> None:
+    full["spec"]["search"]["strategy"] = "guess"
+    with pytest.raises(InvalidInput, match="strategy 'guess' is unknown to this version"):
+        render_report([full])
 
 
 def test_large_tables_say_what_they_leave_out(result: Make, page: Make) -> None:

@@ -1,0 +1,1 @@
+"""Search strategies: one module each, and the registry that names them."""
