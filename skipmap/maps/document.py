@@ -21,6 +21,7 @@ from skipmap.maps.points import (
 )
 from skipmap.maps.router import RouterDocument
 from skipmap.maps.schema import SCHEMA, read_map
+from skipmap.maps.verdict import is_certain
 from skipmap.skipset import SkipSet
 
 _SHARED = (("target", "fingerprint"), ("draft", "method"), ("draft", "params"), ("draft", "fingerprint"))
@@ -64,7 +65,8 @@ def build_map(
         "version": version,
         "created_at": (created_at or datetime.now(UTC)).isoformat(timespec="seconds"),
         "target": {key: target[key] for key in ("id", "revision", "fingerprint", "num_layers")},
-        "draft": {key: first["draft"][key] for key in ("method", "params", "fingerprint")},
+        "draft": {key: first["draft"][key] for key in ("method", "params", "fingerprint")}
+        | ({"lossy": True} if first["draft"]["lossy"] else {}),
         "domains": {
             domain: _domain(result, points.get(domain, SELECTED), f"points.{domain}")
             | {"job": jobs.get(domain), "override": overrides.get(domain)}
@@ -144,4 +146,5 @@ def _held_out(result: Mapping[str, Any], skip: Sequence[int]) -> dict[str, Any] 
         "speedup": point["speedup"],
         "intervals": point["intervals"],
         "passes_gate": point["passes_gate"],
+        "certain": is_certain(result, point),
     }

@@ -1,4 +1,4 @@
-"""The held-out gate: a point goes into a published map when prompts that the search never saw confirm it."""
+"""The held-out gate: a point goes into a published map when it passes on prompts that the search never saw."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skipmap.skipset import SkipSet
 
 
 class GateRefused(Refused):
-    """Held-out prompts do not confirm a point. ``domains``: which, ``problems``: why, by domain."""
+    """A point fails on held-out prompts, or was not checked. ``domains``: which, ``problems``: why, by domain."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         self.problems = dict(problems)
@@ -70,7 +70,7 @@ def _problem(result: Mapping[str, Any], point: Point, field: str) -> str | None:
         return f"{skip} was not checked on held-out prompts{_others(result)}"
     if checked["passes_gate"]:
         return None
-    return f"held-out prompts do not confirm {skip}: {_figures(result, checked)}{_others(result)}"
+    return f"{skip} fails on held-out prompts: {_figures(result, checked)}{_others(result)}"
 
 
 def _others(result: Mapping[str, Any]) -> str:
@@ -81,9 +81,7 @@ def _others(result: Mapping[str, Any]) -> str:
         for point in result["held_out"]["points"]
         if point["passes_gate"] and (skip := tuple(point["skip"]))
     ]
-    return (
-        f"; confirmed: {', '.join(passing)}" if passing else "; no point of this job but dense is confirmed"
-    )
+    return f"; passing: {', '.join(passing)}" if passing else "; no point of this job but dense passes"
 
 
 def _figures(result: Mapping[str, Any], checked: Mapping[str, Any]) -> str:

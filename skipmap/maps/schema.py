@@ -79,15 +79,22 @@ class MapTarget(Section):
 
 
 class MapDraft(Section):
-    """The draft method that the figures were measured with."""
+    """The draft method that the figures were measured with.
+
+    ``lossy``: its acceptance rule changes answers, also where nothing is skipped; not written where it is exact.
+    """
 
     method: str = Field(min_length=1)
     params: dict[str, ParamValue] = Field(default_factory=dict)
     fingerprint: str | None = None
+    lossy: bool = False
 
 
 class HeldOutFigures(Section):
-    """What prompts that the search never saw say. ``intervals``: name -> [low, high], 95 %."""
+    """What prompts that the search never saw say. ``intervals``: name -> [low, high], 95 %.
+
+    ``certain``: whether a point that passes the gate does so beyond doubt; null in maps of earlier releases.
+    """
 
     n: int = Field(ge=0)
     accept_length: Pair
@@ -95,6 +102,7 @@ class HeldOutFigures(Section):
     speedup: float | None
     intervals: dict[str, tuple[float, float]]
     passes_gate: bool
+    certain: bool | None = None
 
 
 class PointFigures(Section):
@@ -117,8 +125,8 @@ class PointFigures(Section):
 class DomainEntry(PointFigures):
     """What a domain skips, why, and the other points of the Pareto front.
 
-    ``result``: digest of the search it comes from. ``override``: why it stands here although the held-out check does
-    not confirm it.
+    ``result``: digest of the search it comes from. ``override``: why it stands here although the held-out check
+    refuses it.
     """
 
     alternatives: tuple[PointFigures, ...] = ()

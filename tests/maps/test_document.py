@@ -29,6 +29,15 @@ def test_fields(make_result):
     assert json.loads(json.dumps(document, allow_nan=False)) == document
 
 
+def test_a_map_from_a_lossy_draft_says_so(make_result):
+    result = make_result()
+    result["draft"]["lossy"] = True
+    document = build_map([result], "prod")
+    assert document["draft"]["lossy"] is True
+    assert read_map(document_bytes(document)).draft.lossy
+    assert not read_map(document_bytes(build_map([make_result()], "prod"))).draft.lossy
+
+
 def test_domain_entry(make_result):
     entry = build_map([make_result()], "prod")["domains"]["translation"]
     held_out = {
@@ -38,6 +47,8 @@ def test_domain_entry(make_result):
         "speedup": 1.07,
         "intervals": {"accept_length_change": [-0.1, 0.1], "metric_change": [0, 0], "speedup": [1.0, 1.3]},
         "passes_gate": True,
+        # 16 prompts are few.
+        "certain": False,
     }
     alternative = {
         "skip": [7],

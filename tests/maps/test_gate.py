@@ -8,7 +8,7 @@ from skipmap.maps.gate import GateRefused, check_points
 
 @pytest.fixture
 def failing(make_result):
-    """A result whose selected point held-out prompts do not confirm."""
+    """A result whose selected point fails on held-out prompts."""
 
     def make(domain="translation", **search):
         result = make_result(domain)
@@ -23,7 +23,7 @@ def failing(make_result):
     return make
 
 
-def test_confirmed_points_pass(make_result):
+def test_points_that_keep_their_floors_pass(make_result):
     assert check_points([make_result(), make_result("qa")]) == {}
     assert check_points([make_result()], {"translation": [3]}) == {}
 
@@ -40,8 +40,8 @@ def test_points_below_a_floor_are_refused_with_their_figures(make_result, failin
     assert isinstance(caught.value, Refused)
     assert caught.value.domains == ("translation",)
     assert str(caught.value) == (
-        "domain 'translation': held-out prompts do not confirm {3}: accept length 1.5000 (floor 2.0900, dense "
-        "2.2000), bleu 0.4400 (floor 0.4275, dense 0.4500); no point of this job but dense is confirmed. "
+        "domain 'translation': {3} fails on held-out prompts: accept length 1.5000 (floor 2.0900, dense "
+        "2.2000), bleu 0.4400 (floor 0.4275, dense 0.4500); no point of this job but dense passes. "
         "Choose another point, or give a reason to override the gate"
     )
 
