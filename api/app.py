@@ -36,6 +36,7 @@ from api.routes import GuardedFlask, Route, register
 from api.service import NAME, Service
 from api.settings import ApiSettings, read_api_settings
 from api.signing import Signer
+from api.uses import Uses
 from models.base import ID_PATTERN, NUMBER_PATTERN
 from models.database import Database
 from models.maps import NAME_PATTERN
@@ -157,7 +158,7 @@ def make_service(stored: ServiceSettings, settings: ApiSettings, library: Settin
         }
     )
     database = Database(hasty, name="skipmap-api", silent_seconds=settings.silent_seconds)
-    # A report that is lost in a crash of the database comes again with the node's next poll.
+    # What is lost in a crash of the database comes again: a report with the node's next poll, a use with the next one.
     reports = Database(hasty, name="skipmap-api", durable=False, silent_seconds=settings.silent_seconds)
     signer = Signer(settings.signing_key_file or library.home / DEFAULT_KEY_FILE)
     envelopes = Envelopes(database, signer, settings.map_validity_hours * 3600)
@@ -169,6 +170,7 @@ def make_service(stored: ServiceSettings, settings: ApiSettings, library: Settin
         reports=reports,
         broker=Broker(stored.broker_url),
         tokens=TokenCache(database, settings.token_cache_seconds),
+        uses=Uses(reports),
         limits=RateLimits(settings, stored.broker_url),
         hub=EventHub(database, settings.event_poll_seconds, settings.event_streams),
         envelopes=envelopes,

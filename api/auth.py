@@ -47,7 +47,7 @@ class TokenCache:
         if known is not None:
             return known
         now = time.monotonic()
-        principal = self._database.transaction(authenticate, secret)
+        principal = self._database.read(authenticate, secret)
         with self._lock:
             if len(self._known) >= _MOST_CACHED:
                 self._known.clear()
@@ -114,4 +114,5 @@ def _principal(service: Service) -> Principal:
             "the token is unknown, expired or revoked; ask an administrator for a new one",
             {"WWW-Authenticate": 'Bearer realm="skipmap", error="invalid_token"'},
         )
+    service.uses.note(principal.use)
     return principal

@@ -94,7 +94,11 @@ def get_channel(map_name: str, channel: str) -> Response:
     problems=(412, 428),
 )
 def put_channel(map_name: str, channel: str, body: MoveRequest) -> Response:
-    """Promote or roll back: let a channel point to another version. Every move gets the next sequence."""
+    """Promote or roll back: let a channel point to another version. Every move gets the next sequence.
+
+    A promotion (release, deployment) leads to a newer version. A rollback (undo, revert) leads back to an older one,
+    which is there unchanged. Nodes follow with their next poll.
+    """
     view = move_channel(
         current_service(), current_principal(), map_name, channel, body, _condition(), g.request_id
     )

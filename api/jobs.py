@@ -31,7 +31,7 @@ from skipmap.client.documents import (
     Page,
     PriorityChange,
 )
-from skipmap.errors import InvalidInput
+from skipmap.client.labels import read_label
 
 routes = Routes("jobs")
 _LIST = "jobs"
@@ -48,8 +48,9 @@ class JobsQuery(PageQuery):
     target: str | None = Field(default=None, min_length=1)
     draft: str | None = Field(default=None, min_length=1)
     domain: str | None = Field(default=None, min_length=1)
+    strategy: str | None = Field(default=None, min_length=1)
     label: list[str] = Field(
-        default=[], description="`key:value`; may be given several times, and all must fit."
+        default=[], description="`name=value`; may be given several times, and all must fit."
     )
 
 
@@ -89,7 +90,7 @@ def get_jobs(query: JobsQuery) -> Response:
     before = read_cursor(query.cursor, _LIST)
     if before is not None and not is_id(before):
         raise bad_cursor()
-    labels = dict(_label(text) for text in query.label)
+    labels = dict(read_label(text) for text in query.label)
     found = current_service().database.read(find_jobs, query, labels, before)
     page = found[: query.limit]
     more = len(found) > query.limit
@@ -154,7 +155,10 @@ def delete_job(job_id: str) -> Response:
 
 @routes.add("POST", "/jobs/<id:job_id>/cancel", access="jobs:write", answers=_MOVED, problems=(409,))
 def cancel_job(job_id: str) -> Response:
-    """Cancel a job: workers stop at their next forward."""
+    """Cancel a job: workers stop at their next forward.
+
+    What was evaluated stays stored, but a job that was stopped (aborted) so does not go on; to let it rest, pause it.
+    """
     return _changed(job_id, "job.cancel", lambda session: control.cancel(session, job_id))
 
 
@@ -172,7 +176,10 @@ def resume_job(job_id: str) -> Response:
 
 @routes.add("POST", "/jobs/<id:job_id>/retry", access="jobs:write", answers=_MOVED, problems=(409,))
 def retry_job(job_id: str) -> Response:
-    """Try the failed work of a failed job again."""
+    """Try the failed work of a failed job again.
+
+    The job goes on where it failed (restart, rerun); what is stored is not evaluated once more.
+    """
     return _changed(job_id, "job.retry", lambda session: control.retry(session, job_id))
 
 
@@ -192,6 +199,7 @@ def find_jobs(
         target=query.target,
         draft=query.draft,
         domain=query.domain,
+        strategy=query.strategy,
         labels=labels,
         name=name,
     )
@@ -221,10 +229,3 @@ def _polled(response: Response, tag: str, *, ended: bool) -> Response:
     if not ended:
         response.headers["Retry-After"] = str(RETRY_SECONDS)
     return response
-
-
-def _label(text: str) -> tuple[str, str]:
-    key, colon, value = text.partition(":")
-    if not key or not colon:
-        raise InvalidInput("label", f"{text!r} given; write key:value")
-    return key, value

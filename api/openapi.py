@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -99,17 +100,19 @@ def _schemas(routes: Sequence[Route]) -> tuple[dict[str, Any], dict[Any, str]]:
 
 
 def _operation(route: Route, names: dict[Any, str]) -> dict[str, Any]:
-    summary = (route.view.__doc__ or "").strip().splitlines()[0]
+    summary, _, more = inspect.cleandoc(route.view.__doc__ or "").partition("\n\n")
     operation: dict[str, Any] = {
         "operationId": route.name,
-        "summary": summary,
+        "summary": " ".join(summary.split()),
         "tags": [route.tag],
         "parameters": [*_path(route), *_query(route), *_request_headers(route)],
         "responses": _responses(route, names),
         "security": [] if route.access in ("public", "metrics") else [{_SECURITY: []}],
     }
-    if route.access not in ("public", "metrics"):
-        operation["description"] = f"Needs: {route.access}."
+    needs = "" if route.access in ("public", "metrics") else f"Needs: {route.access}."
+    about = " ".join([needs, *more.split()]).strip()
+    if about:
+        operation["description"] = about
     if route.body is not None:
         content = {"application/json": {"schema": {"$ref": names[route.body]}}}
         operation["requestBody"] = {"required": True, "content": content}

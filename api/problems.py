@@ -10,8 +10,9 @@ import structlog
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
-from models.database import Busy, Crowded
+from models.database import Busy
 from models.errors import Conflict, KeyInUse, KeyReused, Stale, TooSlow, Unavailable
+from models.turnstile import Crowded
 from skipmap.client.documents import Problem
 from skipmap.errors import InvalidInput, NotFound, Refused
 from skipmap.maps.channel import sequence_etag
@@ -46,7 +47,7 @@ METHOD_NOT_ALLOWED = Kind("method-not-allowed", "This address does not take the 
 REQUEST_TIMEOUT = Kind("request-timeout", "The body did not come in time", 408)
 CONFLICT = Kind("conflict", "The state does not allow this", 409)
 KEY_IN_USE = Kind("key-in-use", "A request with this idempotency key is still at work", 409)
-GATE_REFUSED = Kind("gate-refused", "Held-out prompts do not confirm a point", 409)
+GATE_REFUSED = Kind("gate-refused", "The held-out check refuses a point", 409)
 STALE = Kind("stale", "Somebody else was faster", 412)
 TOO_LARGE = Kind("too-large", "The request is too large", 413)
 UNSUPPORTED_MEDIA_TYPE = Kind("unsupported-media-type", "The body's type is not taken", 415)

@@ -56,7 +56,7 @@ def publish(
 
     A request that came with the same key before gets its version. Without a key every request makes a version, also
     one with the same content. Raises InvalidInput naming the field, Conflict for a job that has not succeeded,
-    GateRefused with figures where held-out prompts do not confirm a point, KeyReused and Unavailable.
+    GateRefused with figures where the held-out check refuses a point, KeyReused and Unavailable.
     """
     request_hash = digest(request.model_dump(mode="json", exclude_unset=True))
     publication = new_id() if idempotency_key is None else _publication(principal, idempotency_key)

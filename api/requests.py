@@ -75,6 +75,7 @@ def body_pieces(most_bytes: int, what: str) -> Iterator[bytes]:
     if length is None and "wsgi.input_terminated" not in request.environ:
         # Nothing says where the body ends, so there is none.
         length = 0
+    body = TimedBody(request.environ["wsgi.input"], length)
     size = 0
     while True:
         if max(size, length or 0) > most_bytes:
@@ -82,13 +83,11 @@ def body_pieces(most_bytes: int, what: str) -> Iterator[bytes]:
         wanted = _PIECE_BYTES if length is None else min(_PIECE_BYTES, length - size)
         if wanted == 0:
             return
-        piece = _piece(request.environ["wsgi.input"], wanted)
+        piece = body.read(wanted)
         if not piece:
-            break
+            return
         size += len(piece)
         yield piece
-    if length is not None:
-        raise ProblemError(BAD_REQUEST, f"the body ended after {size} of {length} bytes; send it again")
 
 
 def idempotency_key() -> str | None:
@@ -120,14 +119,26 @@ def validated(model: type[BaseModel], data: dict[str, Any]) -> BaseModel:
 
 
 class TimedBody:
-    """A request's body that raises ProblemError when a piece of it takes too long, for whoever parses forms."""
+    """A request's body that raises ProblemError when a piece of it takes too long, or when less comes than announced.
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    ``length``: the bytes that the request announces, None where it does not.
+    """
+
+    def __init__(self, stream: IO[bytes], length: int | None) -> None:
         self._stream = stream
+        self._length = length
+        self._size = 0
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""
-        return _piece(self._stream, size)
+        piece = _piece(self._stream, size)
+        self._size += len(piece)
+        if not piece and size and self._size < (self._length or 0):
+            raise ProblemError(
+                BAD_REQUEST,
+                f"the body was cut short: {self._size} of {self._length} bytes came; send it again",
+            )
+        return piece
 
 
 def _piece(stream: IO[bytes], size: int) -> bytes:
@@ -140,7 +151,7 @@ def _piece(stream: IO[bytes], size: int) -> bytes:
             piece = stream.read(size)
     except (ParseException, OSError):
         raise ProblemError(
-            BAD_REQUEST, "the body is cut short or its chunks are malformed; send it again"
+            BAD_REQUEST, "the body was cut short or its chunks are malformed; send it again"
         ) from None
     return piece
 

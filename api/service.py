@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from api.hub import EventHub
     from api.limits import RateLimits
     from api.metrics import RequestMetrics
+    from api.uses import Uses
 
 NAME = "skipmap"
 """Under this name Flask keeps the service among its extensions."""
@@ -36,6 +37,7 @@ class Service:
     reports: Database
     broker: Broker
     tokens: TokenCache
+    uses: Uses
     limits: RateLimits
     hub: EventHub
     envelopes: Envelopes

@@ -172,10 +172,7 @@ class _Reader:
         refuse_duplicates([(first, item), (place, item)], file_label(self._name))
 
     def _record(self, number: int, line: bytes) -> dict[str, Any]:
-        try:
-            ((_, record),) = _shallow(objects([line], self._name), self._name)
-        except InvalidInput as error:
-            raise InvalidInput(line_label(self._name, number), error.problem) from None
+        ((_, record),) = _shallow(objects([line], self._name, number), self._name)
         return record
 
 

@@ -84,6 +84,7 @@ def job_summary(job: Job, levels: Sequence[Level], at_work: int) -> JobSummary:
         target=job.target,
         draft=job.draft,
         domain=job.domain,
+        strategy=job.strategy,
         priority=job.priority,
         progress=progress(levels, at_work),
         level=level_view(levels[-1]) if levels else None,

@@ -21,7 +21,7 @@ def ensure_admin(database: Database, file: Path) -> str | None:
     A file that was lost, or is of another database, gets a new token; older tokens stay valid until revoked.
     """
     kept = _read(file)
-    if kept is not None and database.transaction(authenticate, kept) is not None:
+    if kept is not None and database.read(authenticate, kept) is not None:
         file.chmod(0o600)
         return None
     secret = database.transaction(_make)

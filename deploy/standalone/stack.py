@@ -13,8 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from alembic.util import CommandError
-
 from deploy.standalone.admin import ensure_admin
 from deploy.standalone.children import Application, Child, applications
 from deploy.standalone.console import Console, short
@@ -28,6 +26,7 @@ from deploy.standalone.server import Server
 from deploy.standalone.servers import BROKER_VARIABLE, DATABASE_VARIABLE, Service, broker, database
 from deploy.standalone.signals import StopRequest
 from migrations.run import upgrade
+from migrations.schema import WrongSchema
 from models.database import Database
 from models.settings import read_settings
 from skipmap.client.server import ADMIN_TOKEN_FILE
@@ -173,11 +172,10 @@ class Stack:
         settings = read_settings(database_url=addresses[DATABASE_VARIABLE])
         try:
             upgrade(settings.database_url)
-        except CommandError as error:
-            raise StandaloneError(
-                f"the database in {short(self._home)} does not fit this version of Skipmap ({error}): "
-                "use the version that made it or a newer one, or another SKIPMAP_HOME"
-            ) from error
+        except WrongSchema as error:
+            service = database(self._home)
+            ours = f" (move {short(service.data_dir)} away)" if isinstance(service, Server) else ""
+            raise StandaloneError(f"{error}{ours}") from error
         store = Database(settings, name="skipmap-standalone")
         try:
             token = ensure_admin(store, self._token_file)

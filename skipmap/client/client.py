@@ -31,6 +31,7 @@ from skipmap.client.documents import (
     Ready,
 )
 from skipmap.client.events import EventStream, JobEvent
+from skipmap.client.labels import write_label
 from skipmap.client.maps import MapsClient
 from skipmap.client.nodes import NodesClient
 from skipmap.client.pages import pages
@@ -106,12 +107,20 @@ class Client(AbstractContextManager["Client"]):
         target: str | None = None,
         draft: str | None = None,
         domain: str | None = None,
+        strategy: str | None = None,
         labels: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> Iterator[JobSummary]:
         """Jobs that have all of this, newest first, ``limit`` at most."""
-        wanted = [f"{name}:{value}" for name, value in (labels or {}).items()]
-        params = {"state": state, "target": target, "draft": draft, "domain": domain, "label": wanted or None}
+        wanted = [write_label(name, value) for name, value in (labels or {}).items()]
+        params = {
+            "state": state,
+            "target": target,
+            "draft": draft,
+            "domain": domain,
+            "strategy": strategy,
+            "label": wanted or None,
+        }
         return pages(self._connection, JobSummary, f"{API}/jobs", params, limit)
 
     def job(self, job_id: str) -> JobView:

@@ -14,7 +14,7 @@ from skipmap.client.bases import Answer, Request
 from skipmap.spec import DomainSpec, DraftSpec, JobSpec, TargetSpec
 
 JobState = Literal["running", "pausing", "paused", "cancelling", "cancelled", "succeeded", "failed"]
-LevelKind = Literal["dense", "single", "level", "cost", "held_out", "result"]
+LevelKind = Literal["dense", "single", "level", "rank", "cost", "held_out", "result"]
 LevelState = Literal["running", "done", "failed", "cancelled"]
 
 ENDED: tuple[JobState, ...] = ("cancelled", "succeeded", "failed")
@@ -75,7 +75,7 @@ class BestPoint(Answer):
 
 
 class LevelView(Answer):
-    """A step of a job. ``done`` of ``total``: configurations, or runs of held-out prompts."""
+    """A step of a job. ``done`` of ``total``: configurations, ranking figures of them, or runs of held-out prompts."""
 
     idx: int
     kind: LevelKind
@@ -111,6 +111,8 @@ class JobSummary(Answer):
     target: str
     draft: str
     domain: str
+    strategy: str = "tss"
+    """How it searches; a server that tells none knows one way only."""
     priority: int
     progress: Progress
     level: LevelView | None

@@ -39,7 +39,7 @@ class JobPoint(Request):
 class PublishRequest(Request):
     """A new version of a map: one job a domain.
 
-    ``override``: why a domain is published although held-out prompts do not confirm its point. ``router``: a document
+    ``override``: why a domain is published although the held-out check refuses its point. ``router``: a document
     with the centroids of the map's domains.
     """
 
@@ -69,7 +69,10 @@ class MetricFigures(Figures):
 
 
 class HeldOutView(Answer):
-    """What prompts that the search never saw say of a point. ``intervals``: 95 %, by figure."""
+    """What prompts that the search never saw say of a point. ``intervals``: 95 %, by figure.
+
+    ``certain``: whether a point that passes the gate does so beyond doubt; null in versions of earlier releases.
+    """
 
     n: int
     accept_length: Figures
@@ -77,6 +80,7 @@ class HeldOutView(Answer):
     speedup: float | None
     intervals: dict[str, tuple[float, float]]
     passes_gate: bool
+    certain: bool | None = None
 
 
 class DomainView(Answer):
@@ -104,11 +108,12 @@ class TargetView(Answer):
 
 
 class DraftView(Answer):
-    """The draft method that the figures were measured with."""
+    """The draft method that the figures were measured with; ``lossy``: its acceptance rule changes answers."""
 
     method: str
     params: dict[str, Any]
     fingerprint: str | None
+    lossy: bool = False
 
 
 class VersionView(Answer):
@@ -177,7 +182,7 @@ class MapsClient:
         self._connection = connection
 
     def publish(self, name: str, request: PublishRequest, idempotency_key: str | None = None) -> VersionView:
-        """Publish a version; Refused when held-out prompts do not confirm a point.
+        """Publish a version; Refused when the held-out check refuses a point.
 
         The same request with the same key (made here unless given) gives the first version again.
         """

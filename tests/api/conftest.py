@@ -85,9 +85,9 @@ def make_app(settings: ServiceSettings, tmp_path) -> Iterator[Callable[..., Flas
 
 
 def wait_for_hub() -> None:
-    """What a hub's thread reads would come back to a pool that is closed."""
+    """What a thread of the service reads or writes would come back to a pool that is closed."""
     for thread in threading.enumerate():
-        if thread.name in ("events", "channels"):
+        if thread.name in ("events", "channels", "uses"):
             thread.join(10)
 
 

@@ -28,7 +28,7 @@ def sign_in(database):
     def make(user_id):
         given = {"lifetime_seconds": 3600, "address": "127.0.0.1", "agent": "a browser"}
         _, secret = database.transaction(open_session, user_id, **given)
-        return lambda: database.transaction(session_principal, secret, 3600)
+        return lambda: database.read(session_principal, secret, 3600)
 
     return make
 

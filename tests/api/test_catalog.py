@@ -16,8 +16,11 @@ def test_built_in_entries_are_listed(caller):
     assert drafts["sam"]["parameters"]["properties"]["max_positions"]["default"] == 60
     assert _entries(caller, "domains")["math"]["definition"]["metric"] == "numeric"
     page = caller.get("/drafts?limit=4").get_json()
-    rest = caller.get(f"/drafts?limit=4&cursor={page['next_cursor']}").get_json()
-    assert [entry["name"] for entry in page["items"] + rest["items"]] == sorted(draft_names())
+    names = [entry["name"] for entry in page["items"]]
+    while page["next_cursor"]:
+        page = caller.get(f"/drafts?limit=4&cursor={page['next_cursor']}").get_json()
+        names += [entry["name"] for entry in page["items"]]
+    assert names == sorted(draft_names())
 
 
 def test_own_names_stand_for_their_definitions(caller, make_spec, bench):
@@ -113,4 +116,11 @@ def test_local_paths_lie_inside_the_model_folders(make_app, make_caller, make_sp
         assert target(path) == "target.id"
     for corpus, status in ((root / "words.txt", 202), (root / "link" / "x", 422), (outside, 422)):
         draft = {"method": "sam", "params": {"corpus": str(corpus)}}
+        assert caller.post("/jobs", json=make_spec(draft=draft)).status_code == status
+    known, hub = "smollm2-135m-instruct", "owner/name"
+    draft = {"method": "specinfer", "params": {"models": f"{known},{hub}, {root / 'inner'}", "widths": "1,2"}}
+    sent = caller.post("/jobs", json=make_spec(draft=draft)).get_json()["spec"]["draft"]["params"]
+    assert sent["models"] == f"{known},{hub},{root / 'mine'}"
+    for name, status in ((root / "inner", 202), (hub, 202), (root / "link", 422), (outside, 422)):
+        draft = {"method": "draft_model", "params": {"model": str(name), "revision": "main"}}
         assert caller.post("/jobs", json=make_spec(draft=draft)).status_code == status

@@ -38,6 +38,11 @@ def test_a_job_is_accepted_and_shown(caller, make_spec):
         ({"draft": {"params": {"num_tokens": 0}}}, "draft.params.num_tokens"),
         ({"draft": {"method": "sam", "params": {"corpus": "/etc/passwd"}}}, "draft.params.corpus"),
         ({"draft": {"method": "sam", "params": {"corpus": "words/a.txt"}}}, "draft.params.corpus"),
+        ({"draft": {"method": "draft_model", "params": {}}}, "draft.params.model"),
+        ({"draft": {"method": "draft_model", "params": {"model": "/etc"}}}, "draft.params.model"),
+        ({"draft": {"method": "draft_model", "params": {"model": "../a/b"}}}, "draft.params.model"),
+        ({"draft": {"method": "draft_model", "params": {"model": "unheard-of"}}}, "draft.params.model"),
+        ({"draft": {"method": "specinfer", "params": {"models": "owner/name,/etc"}}}, "draft.params.models"),
         ({"draft": {"state": "run"}}, "draft.state"),
         ({"domain": {"name": "poems"}}, "domain.name"),
         ({"domain": {"metric": "beauty"}}, "domain.metric"),
@@ -82,7 +87,7 @@ def test_hub_names_are_taken_as_they_are(caller, make_spec):
         (b"\xff\xfe", "application/json", 400),
         (b'{"a": NaN}', "application/json", 400),
         (b"[" * 100_000, "application/json", 400),
-        (b'{"target":' * 900 + b"1" + b"}" * 900, "application/json", 400),
+        (b'{"target":' * 900 + b"1" + b"}" * 900, "application/json", 422),
         (b"[]", "application/json", 422),
         (b"{}", "text/plain", 415),
         (b'{"name": "' + b"x" * (1 << 20) + b'"}', "application/json", 413),
@@ -261,9 +266,10 @@ def test_lists_are_filtered_and_paged(caller, make_spec):
     assert ids("") == made[::-1]
     assert ids("state=running") == made[:0:-1]
     assert ids("draft=sam&target=smollm2-135m-instruct&domain=qa") == [made[3], made[1]]
-    assert ids("label=odd:1&label=number:3") == [made[3]]
-    assert ids("domain=math") == []
-    first = caller.get("/jobs?limit=2&label=odd:0")
+    assert ids("label=odd=1&label=number=3") == ids("label=odd:1&label=number:3") == [made[3]]
+    assert ids("domain=math") == ids("strategy=sleb") == []
+    assert ids("strategy=tss") == made[::-1]
+    first = caller.get("/jobs?limit=2&label=odd=0")
     assert [job["id"] for job in first.get_json()["items"]] == [made[4], made[2]]
     link = first.headers["Link"].removeprefix("</api/v1").removesuffix('>; rel="next"')
     last = caller.get(link)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -20,7 +21,8 @@ from models.accounts import create_token, create_user
 from models.database import Database
 from models.failpoints import arm, disarm
 from models.settings import ServiceSettings
-from tests.api.conftest import Caller
+from tests.api.conftest import Caller, wait_for_hub
+from tests.api.served import serve
 
 LIMIT_SECONDS = 2.0
 
@@ -49,7 +51,10 @@ def own(server) -> Caller:
     database.close()
     app = create_app(stored, ApiSettings(api_pool_size=2, token_cache_seconds=0))
     yield Caller(app.test_client(), secret, user_id, token_id)
-    app.extensions["skipmap"].database.close()
+    wait_for_hub()
+    service = app.extensions["skipmap"]
+    service.database.close()
+    service.reports.close()
 
 
 @contextmanager
@@ -112,6 +117,31 @@ def test_an_outage_is_told_within_two_seconds_and_ends_by_itself(own, server, ma
     while own.get("/jobs").status_code != 200:
         assert time.monotonic() < deadline
     assert own.post("/jobs", json=spec).status_code == 202
+
+
+def test_a_crowd_waits_for_each_other_and_is_answered(database, settings, tmp_path):
+    """As it is served, over two connections: an event loop that is busy is no database that is away."""
+    with (
+        serve(
+            database,
+            settings.database_url,
+            tmp_path,
+            "jobs:read",
+            api_pool_size=1,
+            token_cache_seconds=0,
+            silent_seconds=1.0,
+        ) as served,
+        ThreadPoolExecutor(120) as pool,
+    ):
+
+        def ask(_):
+            connection, answer = served.ask("/api/v1/jobs", timeout=60)
+            status = answer.status
+            answer.read()
+            connection.close()
+            return status
+
+        assert Counter(pool.map(ask, range(360))) == {200: 360}
 
 
 @pytest.mark.fault(24)

@@ -179,13 +179,13 @@ def test_lists_go_over_pages(service, client):
         for i, cursor in enumerate(["a b", "c", None])
     ]
     service.will("GET", "/api/v1/jobs", *pages)
-    jobs = list(client.jobs(state="running", domain="qa", labels={"team": "x", "by": "y:z"}))
+    jobs = list(client.jobs(state="running", domain="qa", labels={"team": "x", "a:b": "y:z"}))
     assert [job.name for job in jobs] == ["0", "1", "2"]
     first, second, _ = (asked.query for asked in service.asked)
     assert first == {
         "state": ["running"],
         "domain": ["qa"],
-        "label": ["team:x", "by:y:z"],
+        "label": ["team=x", '"a:b"=y:z'],
         "limit": ["100"],
     }
     assert second == first | {"cursor": ["a b"]}

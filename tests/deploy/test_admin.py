@@ -20,7 +20,7 @@ def _environment(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 def test_the_token_is_an_administrators(database: Database, capsys: pytest.CaptureFixture[str]):
     assert main(["ada"]) == 0
-    principal = database.transaction(authenticate, capsys.readouterr().out.strip())
+    principal = database.read(authenticate, capsys.readouterr().out.strip())
     assert principal is not None
     assert principal.user_name == "ada"
     assert principal.may("jobs:write")

@@ -20,7 +20,7 @@ def test_made_once(database: Database, file: Path):
     secret = ensure_admin(database, file)
     assert file.read_text() == f"{secret}\n"
     assert file.stat().st_mode & 0o777 == 0o600
-    principal = database.transaction(authenticate, secret)
+    principal = database.read(authenticate, secret)
     assert principal.user_name == USER_NAME
     assert principal.may("maps:publish")
     assert database.read(find_user, principal.user_id).role == "admin"

@@ -9,8 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 
+from deploy.standalone.console import short
+from deploy.standalone.postgres import PostgresServer
 from tests.deploy.standalone.managers import Managed, make_managed, managed, wait_for
 
 __all__ = ["make_managed", "managed"]
@@ -139,6 +142,20 @@ def test_down_and_status(managed: Managed):
     down = managed.run("down")
     assert down.returncode == 0, down
     assert process.wait(1) == 0, "down returns when all has ended"
+    assert managed.left_over == []
+
+
+def test_data_of_an_unfinished_version_is_refused(make_managed: Callable[..., Managed], home: Path):
+    managed = make_managed()
+    with (
+        PostgresServer(home / "postgres", durable=False) as server,
+        psycopg.connect(server.url.replace("+psycopg", "")) as connection,
+    ):
+        connection.execute("CREATE TABLE jobs (id int)")
+    ended = managed.run("up")
+    assert ended.returncode == 5
+    assert 'relation "jobs" already exists' in ended.stderr
+    assert f"start with an empty database (move {short(home / 'postgres')} away)" in ended.stderr
     assert managed.left_over == []
 
 
