@@ -12,6 +12,9 @@ from typing import Any
 from api.openapi import document
 
 _PART = re.compile(r"\{(\w+)\}")
+_BETWEEN = re.compile(r"[\s_-]+")
+_LONG = 6
+"""Characters of a word that hardly begins in one word of a text and ends in the next by chance."""
 _JOB = "$JOB_ID"
 _BODIES: dict[str, dict[str, Any]] = {
     "JobRequest": {
@@ -80,10 +83,17 @@ def tags() -> tuple[str, ...]:
     return tuple(tag["name"] for tag in document()["tags"])
 
 
-def find(text: str) -> tuple[Operation, ...]:
-    """Operations that hold every word of the text; all of them for an empty one."""
+def find(text: str) -> tuple[tuple[Operation, ...], bool]:
+    """Operations that hold every word of the text, all of them for an empty one; where none does, those that hold most.
+
+    The flag tells whether they hold every word.
+    """
     words = text.casefold().split()
-    return tuple(found for found in operations() if all(word in found.words for word in words))
+    held = {found.id: sum(_holds(found, word) for word in words) for found in operations()}
+    most = max(held.values())
+    if words and not most:
+        return (), False
+    return tuple(found for found in operations() if held[found.id] == most), most == len(words)
 
 
 def body_example(model: str) -> dict[str, Any]:
@@ -91,8 +101,14 @@ def body_example(model: str) -> dict[str, Any]:
     return _BODIES[model]
 
 
+def _holds(operation: Operation, word: str) -> bool:
+    """Whether a word is there, or is there written apart or together, as in "roll back", "roll-back" and "rollback"."""
+    bare = _BETWEEN.sub("", word)
+    return word in operation.words or (len(bare) >= _LONG and bare in _BETWEEN.sub("", operation.words))
+
+
 def _operation(path: str, method: str, about: Mapping[str, Any]) -> Operation:
-    names = [parameter["name"] for parameter in about["parameters"]]
+    parameters = about["parameters"]
     words = [
         method,
         path,
@@ -100,7 +116,9 @@ def _operation(path: str, method: str, about: Mapping[str, Any]) -> Operation:
         about["summary"],
         about.get("description", ""),
         *about["tags"],
-        *names,
+        *(parameter["name"] for parameter in parameters),
+        *(parameter.get("description", "") for parameter in parameters),
+        *(answer["description"] for answer in about["responses"].values()),
     ]
     return Operation(
         id=about["operationId"],

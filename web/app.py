@@ -20,6 +20,7 @@ from api.settings import ApiSettings
 from models.settings import ServiceSettings
 from skipmap.settings import Settings
 from web import assets, pages
+from web.bodies import PageRequest
 from web.compression import compress_answers
 from web.guard import SETTINGS, guard
 from web.policy import secure
@@ -78,6 +79,7 @@ def make_pages(service: Service, settings: WebSettings) -> Flask:
         PERMANENT_SESSION_LIFETIME=timedelta(hours=settings.session_hours),
     )
     app.session_interface = _Cookie()
+    app.request_class = PageRequest
     app.url_map.converters.update(api_app.CONVERTERS)
     app.url_map.merge_slashes = False
     if service.settings.trusted_proxies:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from ipaddress import ip_address
 
 from flask import g, request, session, url_for
 from sqlalchemy.orm import Session
@@ -12,8 +13,9 @@ from models.accounts import list_users
 from models.audit import record
 from models.base import clean
 from models.sessions import SignedInWith, end_session, open_session
+from skipmap.client.server import ADMIN_TOKEN_FILE
 from web.attempts import current_attempts
-from web.guard import CSRF, SESSION, current_session, own_address, web_settings
+from web.guard import CSRF, EARLIER, SESSION, USER, current_session, own_address, web_settings
 
 _VISITOR = "visitor"
 
@@ -39,9 +41,13 @@ def let_in(user_id: str, way: SignedInWith, token_id: str | None = None) -> None
         return secret
 
     secret = current_service().database.transaction(work)
+    # What the same person had opened before can still be sent; what somebody else had typed must not go in their name.
+    earlier = session.get(CSRF) if session.get(USER) == user_id else None
     session.clear()
     session.permanent = True
-    session[SESSION], session[CSRF] = secret, secrets.token_urlsafe(32)
+    session.update({SESSION: secret, CSRF: secrets.token_urlsafe(32), USER: user_id})
+    if earlier is not None:
+        session[EARLIER] = earlier
 
 
 def let_out() -> None:
@@ -84,6 +90,19 @@ def count_password_of(user_id: str) -> None:
 def address_to_go_on(given: str | None) -> str:
     """Where to go after signing in."""
     return own_address(given, url_for("show_jobs"))
+
+
+def place_of_first_token() -> str | None:
+    """Path of the token that the service made for its administrator; None where there is none, or is none to be seen.
+
+    Only those on the machine itself can read it, so others are not told of its folders.
+    """
+    path = current_service().library.home / ADMIN_TOKEN_FILE
+    try:
+        is_here = ip_address(caller_address()).is_loopback and path.is_file()
+    except (ValueError, OSError):
+        is_here = False
+    return str(path.absolute()) if is_here else None
 
 
 def caller_address() -> str:

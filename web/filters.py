@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from markupsafe import Markup
+
+from skipmap.prose import sentence
+from web.forms.text import write_pairs
 
 NONE = "\N{EN DASH}"
 """Stands where a figure is not known."""
@@ -121,9 +125,14 @@ def short_id(value: str) -> str:
     return value[-_ID_CHARACTERS:]
 
 
-def sentence(text: str) -> str:
-    """A message as a sentence."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+def label_texts(labels: Mapping[str, str]) -> list[str]:
+    """Labels as people type them."""
+    return [write_pairs({name: value}, texts=True) for name, value in labels.items()]
+
+
+def shell_word(text: str) -> str:
+    """A text as one word of a command."""
+    return shlex.quote(text)
 
 
 def _exact(at: datetime) -> str:
@@ -152,5 +161,8 @@ FILTERS = {
         skip_text,
         plural,
         short_id,
+        sentence,
+        label_texts,
+        shell_word,
     )
 }

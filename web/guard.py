@@ -20,6 +20,8 @@ from web.routes import Access, PageRoute
 from web.settings import WebSettings
 
 SESSION, CSRF = "session", "csrf"
+USER, EARLIER = "user", "earlier"
+"""Who signed in last with this browser, and what forms of that person's session before this one carry."""
 CSRF_HEADER, CSRF_FIELD = "X-CSRF-Token", "csrf_token"
 SETTINGS = "skipmap-web"
 """Under this name Flask keeps the dashboard's settings among its extensions."""
@@ -93,17 +95,19 @@ def _limit_body(service: Service, route: PageRoute) -> None:
     request.max_content_length = limits.body_bytes + (
         limits.upload_bytes if takes_file else limits.body_bytes
     )
-    request.environ["wsgi.input"] = TimedBody(request.environ["wsgi.input"])
+    request.environ["wsgi.input"] = TimedBody(request.environ["wsgi.input"], request.content_length)
 
 
 def _session(service: Service, settings: WebSettings) -> SessionPrincipal | None:
     secret = session.get(SESSION)
     if not isinstance(secret, str):
         return None
-    found = service.database.transaction(session_principal, secret, settings.session_idle_seconds)
+    found = service.database.read(session_principal, secret, settings.session_idle_seconds)
     if found is None:
         session.pop(SESSION)
         flash("Your session has ended.", "info")
+        return None
+    service.uses.note(found.principal.use)
     return found
 
 
@@ -129,8 +133,9 @@ def _check_form() -> None:
     """Other sites cannot read our pages, so they do not know the token; old browsers send no headers that tell."""
     # Also where a header holds the token: what is wrong with the body is said here, and not amid the view.
     form = request.form
-    given = request.headers.get(CSRF_HEADER) or form.get(CSRF_FIELD, "")
-    if not hmac.compare_digest(session[CSRF].encode(), unmasked(given)):
+    given = unmasked(request.headers.get(CSRF_HEADER) or form.get(CSRF_FIELD, ""))
+    known = [token for token in (session[CSRF], session.get(EARLIER)) if token]
+    if not any(hmac.compare_digest(token.encode(), given) for token in known):
         raise _other_session()
 
 

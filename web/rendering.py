@@ -25,6 +25,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from api.problems import NOT_FOUND, ProblemError
 from skipmap import __version__
+from web.asked import is_asked_wrongly, leftovers
 from web.assets import asset, build_id
 from web.filters import FILTERS
 from web.guard import csrf_token, current_session, may, without_mask
@@ -54,6 +55,7 @@ _CACHING = "private, no-cache"
 _VARY = "X-Fragment, Cookie"
 _TAG_CHARACTERS = 32
 _KINDS = ("good", "info", "warning", "bad")
+_SENT = "sent"
 
 
 def set_up_templates(app: Flask) -> None:
@@ -65,8 +67,10 @@ def set_up_templates(app: Flask) -> None:
     environment.globals.update(
         asset=asset,
         csrf_token=csrf_token,
+        leftovers=leftovers,
         may=may,
-        toasts=_toasts,
+        sent_forms=lambda: _flashed()[1],
+        toasts=lambda: _flashed()[0],
         version=__version__,
     )
     app.context_processor(_context)
@@ -79,6 +83,8 @@ def render(template: str, /, *, status: int = 200, tag: str | None = None, **con
     """
     name = request.headers.get(FRAGMENT)
     body = _page(template, context) if name is None else _block(template, name, context)
+    if name is None and status == 200 and is_asked_wrongly():
+        status = 422
     response = Response(body, status, content_type="text/html; charset=utf-8")
     if g.get("shows_toasts", False):
         # Kept by the browser, it would show them again; and "nothing new" would lose them.
@@ -109,11 +115,18 @@ def not_changed(tag: str) -> Response | None:
     return response
 
 
-def done(message: str, location: str, *, kind: str = "good") -> BaseResponse:
-    """After a change: on to a page that says so."""
+def done(message: str, location: str, *, kind: str = "good", form: str = "") -> BaseResponse:
+    """After a change: on to a page that says so; ``form``: mark of the form that asked for it."""
     assert kind in _KINDS
     flash(message, kind)
+    if form:
+        note_sent(form)
     return redirect(location, 303)
+
+
+def note_sent(form: str) -> None:
+    """Let the next page tell scripts that a form has done its work, by its mark: what was typed is kept no longer."""
+    flash(form, _SENT)
 
 
 def _context() -> dict[str, Any]:
@@ -165,11 +178,16 @@ def _extra() -> dict[str, Any]:
     return context
 
 
-def _toasts() -> list[tuple[str, str]]:
-    """Kind and message of what was done last; each is shown once."""
-    found = cast("list[tuple[str, str]]", get_flashed_messages(with_categories=True))
-    g.shows_toasts = bool(found)
-    return found
+def _flashed() -> tuple[list[tuple[str, str]], list[str]]:
+    """Kind and message of what was done last, and marks of the forms that asked for it; each is shown once."""
+    if "flashed" not in g:
+        found = cast("list[tuple[str, str]]", get_flashed_messages(with_categories=True))
+        g.shows_toasts = bool(found)
+        g.flashed = (
+            [entry for entry in found if entry[0] != _SENT],
+            [mark for kind, mark in found if kind == _SENT],
+        )
+    return cast("tuple[list[tuple[str, str]], list[str]]", g.flashed)
 
 
 def _conditional(response: Response, body: str, tag: str | None) -> Response:

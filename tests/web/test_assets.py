@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -13,24 +14,25 @@ FOREVER = "public, max-age=31536000, immutable"
 
 @pytest.fixture
 def dist(tmp_path, monkeypatch):
-    """A build; ``written``: change what it holds."""
-    monkeypatch.setattr(assets, "DIST", tmp_path)
-    cached = (assets.manifest, assets.build_id, assets._files_of_last_build)
+    """A build; call it to put another one in its place."""
+    monkeypatch.setattr(assets, "DIST", tmp_path / "dist")
 
     def write(manifest: dict[str, str], *earlier: str) -> None:
         # Pages of errors need them.
         manifest = {"app.css": "app.css", "theme.js": "theme.js", **manifest}
-        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-        (tmp_path / "earlier.json").write_text(json.dumps(earlier))
+        part = tmp_path / "dist.part"
+        part.mkdir()
+        (part / "manifest.json").write_text(json.dumps(manifest))
+        (part / "earlier.json").write_text(json.dumps(earlier))
         for name in (*manifest.values(), *earlier, "stray.js"):
-            (tmp_path / name).write_text(f"// {name}")
-        for function in cached:
-            function.cache_clear()
+            (part / name).write_text(f"// {name}")
+        if assets.DIST.exists():
+            assets.DIST.rename(tmp_path / "dist.old")
+        part.rename(assets.DIST)
+        shutil.rmtree(tmp_path / "dist.old", ignore_errors=True)
 
     write({"app.js": "app-2.js", "licenses.txt": "licenses.txt"}, "app-1.js")
-    yield write
-    for function in cached:
-        function.cache_clear()
+    return write
 
 
 def test_pages_of_the_last_build_find_their_files(visitor, dist):
@@ -64,7 +66,30 @@ def test_each_build_has_an_id_of_its_own(dist):
     assert assets.build_id() == first
 
 
-def test_a_build_without_an_earlier_one(visitor, dist, tmp_path):
-    (tmp_path / "earlier.json").unlink()
+def test_a_running_server_takes_up_a_new_build(visitor, dist):
+    assert assets.manifest()["app.js"] == "app-2.js"
+    dist({"app.js": "app-3.js"}, "app-2.js")
+    assert str(visitor.page("/sign-in").one("script[type=module]")["src"]) == "/static/app-3.js"
+    for name, status in (("app-3.js", 200), ("app-2.js", 200), ("app-1.js", 404)):
+        assert visitor.get(f"/static/{name}", buffered=True).status_code == status
+
+
+def test_while_a_build_is_put_in_place_the_last_one_holds(dist, monkeypatch):
+    first = assets.build_id()
+    monkeypatch.setattr(assets, "DIST", assets.DIST.with_name("gone"))
+    assert (assets.build_id(), assets.manifest()["app.js"]) == (first, "app-2.js")
+
+
+def test_a_server_does_not_start_without_a_build(dist, monkeypatch):
+    monkeypatch.setattr(assets, "DIST", assets.DIST.with_name("gone"))
+    monkeypatch.setattr(assets, "_last", None)
+    with pytest.raises(assets.NotBuilt, match="make setup"):
+        assets.manifest()
+
+
+def test_a_build_without_an_earlier_one(visitor, dist, monkeypatch):
+    dist({"app.js": "app-2.js"}, "app-1.js")
+    (assets.DIST / "earlier.json").unlink()
+    monkeypatch.setattr(assets, "_last", None)
     assert visitor.get("/static/app-2.js", buffered=True).status_code == 200
     assert visitor.get("/static/app-1.js", buffered=True).status_code == 404

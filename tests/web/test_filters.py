@@ -26,6 +26,8 @@ AT = datetime(2026, 11, 30, 7, 17, 39, 123456, UTC)
         ("number", (float("nan"),), NONE),
         ("number", (float("inf"),), "∞"),
         ("number", (float("-inf"),), f"{M}∞"),
+        ("label_texts", ({"team": "search", "a=b": " c"},), ["team=search", '"a=b"=" c"']),
+        ("shell_word", ("/a b/c",), "'/a b/c'"),
         ("count", (21679,), "21,679"),
         ("count", (0,), "0"),
         ("count", (None,), NONE),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import re
 from itertools import pairwise
 from typing import Any, get_args
 
 import pytest
-from flask import Flask
+from sqlalchemy import text
 
+from api.app import NAME
 from models.accounts import disable_user, find_user, set_role
 from models.roles import ROLES, SCOPES, Role, Scope, scopes_of
+from tests.api.conftest import wait_for_hub
 from tests.web.site import COOKIE, Page, Site, with_cookie
 from web.app import all_pages
 from web.guard import CSRF, CSRF_FIELD, CSRF_HEADER, SESSION, own_address
@@ -19,6 +20,8 @@ from web.mask import unmasked
 from web.routes import PageRoute
 
 _MISSING = "01900000-0000-7000-8000-000000000000"
+
+
 _PARTS = {
     "id": _MISSING,
     "name": "nothing",
@@ -28,8 +31,14 @@ _PARTS = {
     "path": "nothing.css",
     None: "3",
 }
+
+
 TOKEN = "a token of this session"
+
+
 ROUTES = all_pages()
+
+
 OPEN = {
     ("GET", "/docs"),
     ("GET", "/help"),
@@ -173,6 +182,26 @@ def test_what_happens_to_the_user_counts_at_once(make_site, database):
     assert database.read(find_user, other.user_id).disabled_at is not None
 
 
+def test_pages_are_read_while_all_connections_for_changes_are_in_use(make_app, make_site):
+    app = make_app(api_pool_size=1)
+    site, engine = make_site(app=app), app.extensions[NAME].database.engine
+    with engine.connect(), engine.connect():
+        assert [site.get("/account").status_code for _ in range(3)] == [200] * 3
+
+
+def test_a_page_does_not_wait_until_its_use_is_noted(site, bench, database):
+    bench.sql("UPDATE sessions SET seen_at = now() - interval '2 minutes'")
+    look = "SELECT seen_at FROM sessions"
+    before = bench.sql(look)
+    with database.engine.connect() as connection:
+        connection.execute(text("SELECT * FROM sessions FOR UPDATE"))
+        assert site.get("/account").status_code == 200
+        assert bench.sql(look) == before
+        connection.rollback()
+    wait_for_hub()
+    assert bench.sql(look) > before
+
+
 def test_a_refusal_says_which_right_is_missing(make_site):
     page = make_site("viewer").page("/admin/users", 403)
     assert "You may not do this" in page.heading
@@ -260,119 +289,12 @@ def test_own_addresses(given, wanted):
     assert own_address(given, "/home") == wanted
 
 
-def test_bodies_are_capped(make_app, make_site):
-    site = make_site("admin", app=make_app(body_bytes=1024, upload_bytes=4096))
-    fits, over = "x" * 1500, "x" * 3000
-    assert site.post("/admin/users", {"name": fits}).status_code == 422
-    assert site.post("/admin/users", {"name": over}).status_code == 413
-    assert site.post("/calibration-sets", {"name": over}).status_code == 413
-    file = {"file": (io.BytesIO(b"{}" * 1500), "x.jsonl")}
-    assert site.post("/calibration-sets", file).status_code == 422
-
-
-class Untouched:
-    """A body that must not be read."""
-
-    def read(self, size: int = -1) -> bytes:
-        raise AssertionError("the body was read")
-
-
-def send_untouched(site: Site, path: str, kind: str, length: int | None) -> int:
-    """Status of the answer to a form whose body must not be read; ``length``: None where it comes in chunks."""
-    environ = {"wsgi.input": Untouched(), "wsgi.input_terminated": True, "CONTENT_TYPE": kind}
-    if length is not None:
-        environ["CONTENT_LENGTH"] = str(length)
-    headers = {"Origin": "http://localhost"}
-    return site.client.post(path, environ_overrides=environ, headers=headers).status_code
-
-
-@pytest.mark.parametrize("path", [address(route) for route in posts() if route.upload])
-@pytest.mark.parametrize("length", [16 << 20, None])
-def test_the_body_of_who_may_send_none_is_not_read(app, make_site, path, length):
-    people = {
-        "no cookie": Site(app.test_client()),
-        "no session": with_cookie(app, **{CSRF: TOKEN}),
-        "no right": make_site("viewer"),
-    }
-    kind = "multipart/form-data; boundary=edge"
-    found = {what: send_untouched(site, path, kind, length) for what, site in people.items()}
-    assert found == {"no cookie": 403, "no session": 401, "no right": 403}
-
-
-def test_a_late_form_is_read_only_while_it_is_small(app):
-    late = with_cookie(app, **{CSRF: TOKEN})
-    page = Page(late.post("/jobs/new", {"name": "typed"}, headers={"Origin": "http://localhost"}))
-    assert page.one('input[name="name"]')["value"] == "typed"
-    for length in (200_001, None):
-        assert send_untouched(late, "/jobs/new", "application/x-www-form-urlencoded", length) == 401
-
-
 def test_requests_are_counted(make_app, make_site):
     site = make_site("viewer", app=make_app(reads_per_minute=3))
     statuses = [
         site.get(path).status_code for path in ("/account", "/nothing", "/account", "/account", "/account")
     ]
     assert statuses.count(429) >= 1
-
-
-class TestCookie:
-    def cookie(self, app: Flask, **more: Any) -> str:
-        (cookie,) = app.test_client().get("/sign-in", **more).headers.getlist("Set-Cookie")
-        return cookie
-
-    def test_scripts_and_other_sites_do_not_get_it(self, app):
-        cookie = self.cookie(app)
-        assert "HttpOnly" in cookie
-        assert "SameSite=Lax" in cookie
-        assert "Path=/" in cookie
-        assert "Secure" not in cookie
-        assert "Domain" not in cookie
-
-    def test_it_is_for_https_alone_where_the_page_came_by_it(self, app, make_app):
-        assert "Secure" in self.cookie(app, base_url="https://localhost")
-        behind = make_app(trusted_proxies=1)
-        assert "Secure" in self.cookie(behind, headers={"X-Forwarded-Proto": "https"})
-        assert "Secure" not in self.cookie(behind)
-
-    def test_who_is_no_proxy_is_not_believed(self, app):
-        assert "Secure" not in self.cookie(app, headers={"X-Forwarded-Proto": "https"})
-
-    @pytest.mark.parametrize("wanted", [True, False])
-    def test_the_setting_decides(self, make_app, wanted):
-        assert ("Secure" in self.cookie(make_app(web={"secure_cookies": wanted}))) == wanted
-
-
-class TestBehindAProxy:
-    HEADERS = {  # noqa: RUF012 - a constant
-        "X-Forwarded-For": "10.1.2.3",
-        "X-Forwarded-Proto": "https",
-        "X-Forwarded-Host": "skipmap.example",
-        "X-Forwarded-Prefix": "/lab",
-    }
-
-    @pytest.fixture
-    def site(self, make_app, make_site):
-        return make_site("viewer", app=make_app(trusted_proxies=1))
-
-    def test_addresses_carry_the_prefix(self, site):
-        page = site.page("/account", headers=self.HEADERS)
-        local = [href for href in page.links.values() if href.startswith("/")]
-        assert local
-        assert all(href.startswith("/lab/") for href in local)
-        assert all(form["action"].startswith("/lab/") for form in page.all("form"))
-
-    def test_one_comes_back_to_where_one_was(self, make_app):
-        visitor = Site(make_app(trusted_proxies=1).test_client())
-        answer = visitor.get("/admin/audit?actor=ada", headers=self.HEADERS)
-        assert answer.headers["Location"] == "/lab/sign-in?next=/lab/admin/audit?actor%3Dada"
-        page = visitor.page("/sign-in?next=/lab/admin/audit?actor%3Dada", headers=self.HEADERS)
-        assert page.all('input[name="next"]')[0]["value"] == "/lab/admin/audit?actor=ada"
-
-    def test_forms_of_the_outer_host_are_ours(self, site):
-        headers = {**self.HEADERS, "Origin": "https://skipmap.example"}
-        assert site.post("/account/sessions/end-others", headers=headers).status_code == 303
-        headers["Origin"] = "http://localhost"
-        assert site.post("/account/sessions/end-others", headers=headers).status_code == 403
 
 
 def test_every_scope_is_a_right_of_somebody():

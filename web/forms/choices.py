@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,9 @@ from skipmap.errors import NotFound
 from skipmap.metrics.registry import metric_help
 from web.filters import plural
 from web.forms.fields import Field
-from web.forms.help import CHOICES, UNSET
+from web.forms.help import UNSET, choices_of
 from web.forms.job import OTHER, Typed, has_value
-from web.forms.parameters import Parameter, control_of_parameter, parameters_of
+from web.forms.parameters import Parameter, control_of_parameter, is_lossy, parameters_of
 from web.forms.text import read_text, shortened, write_scalar
 
 _MOST_SETS = 200
@@ -35,6 +35,7 @@ class DraftChoice:
 
     name: str
     summary: str
+    is_lossy: bool
     parameters: tuple[tuple[str, Parameter], ...]
     """Each with the name of its control."""
 
@@ -84,9 +85,8 @@ def read_choices(session: Session, values: Typed) -> Choices:
 
 def options_of(field: Field) -> Options:
     """Options of a field whose values its model lists."""
-    words = CHOICES[field.path]
-    empty = [] if has_value(field) else [("", UNSET[field.path])]
-    return [*empty, *((option, words[option]) for option in field.options)]
+    empty = [] if has_value(field) else [("", UNSET.get(field.path, "the default"))]
+    return [*empty, *choices_of(field)]
 
 
 def set_label(row: CalibrationSet | CalibrationSetView) -> str:
@@ -95,18 +95,21 @@ def set_label(row: CalibrationSet | CalibrationSetView) -> str:
 
 
 def _named(entries: list[EntryView]) -> Options:
-    built_in = [(entry.name, entry.name) for entry in entries if entry.built_in]
-    own = [
-        (entry.name, f"{entry.name} ({_meaning(entry.definition)})")
-        for entry in entries
-        if not entry.built_in
-    ]
-    return [*built_in, *own]
+    """Built-in names first."""
+    ordered = sorted(entries, key=lambda entry: not entry.built_in)
+    labels = [(entry.name, ", ".join(_notes(entry))) for entry in ordered]
+    return [(name, f"{name} ({notes})" if notes else name) for name, notes in labels]
 
 
-def _meaning(definition: Mapping[str, Any]) -> str:
-    """What a name of a user's own stands for, in few words."""
-    return "own, " + str(definition.get("id") or definition.get("method") or definition.get("metric") or "")
+def _notes(entry: EntryView) -> Iterator[str]:
+    """What is to be known of a name before it is chosen, in few words."""
+    definition = entry.definition
+    method = str(definition.get("method") or "")
+    if not entry.built_in:
+        yield "own"
+        yield str(definition.get("id") or method or definition.get("metric") or "")
+    if is_lossy(method):
+        yield "lossy"
 
 
 def _same(names: list[str]) -> Options:
@@ -129,7 +132,7 @@ def _draft(entry: EntryView) -> DraftChoice:
         (control_of_parameter(entry.name, parameter.name), parameter.with_default(own))
         for parameter in parameters_of(method)
     ]
-    return DraftChoice(entry.name, summary, tuple(parameters))
+    return DraftChoice(entry.name, summary, is_lossy(method), tuple(parameters))
 
 
 def _with_chosen(options: Options, values: Typed, name: str) -> Options:

@@ -11,38 +11,54 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from api.admission import expand
 from api.service import Service
 from models.base import is_id
 from models.calibration_sets import find_set
 from models.estimates import Pace, Plan, pace_of, plan_of
+from models.later_steps import LaterPace, Span
 from models.workers import live_workers
 from skipmap.calibration.sources import SAMPLE_PREFIX, load_source
 from skipmap.client.documents import SET_SOURCE
 from skipmap.errors import InvalidInput, NotFound
 from skipmap.profiling.search import check_bounds
-from skipmap.spec import CalibrationSpec, DraftSpec, JobSpec, SearchSpec, TargetSpec
+from skipmap.spec import CalibrationSpec, SearchSpec
 from web.filters import count, duration, plural
 from web.forms.job import Typed, read_form
 from web.forms.problems import label_of, plain, request_of
-from web.forms.targets import number_of_layers
+from web.forms.targets import named, number_of_layers
+from web.views.layers import has_pool
 
 
 @dataclass(frozen=True)
 class Estimate:
     """What can be said. ``problems``: why nothing can, or why the job would end at once.
 
-    ``seconds``: likely and long time of one worker; ``prompts`` that are searched on, where that is known; ``workers``
-    that are there for it now.
+    ``seconds``: likely and long time of one worker for all that is known of it: ``search``, then ``cost`` and ``check``
+    where earlier jobs tell; ``left_out``: what is not in it; ``prompts`` that are searched on, and ``held_out`` ones,
+    where that is known; ``workers`` that are there for it now; ``ends_sooner``: whether a level in which nothing is
+    feasible is the last one.
     """
 
     plan: Plan | None = None
     problems: tuple[str, ...] = ()
     cuts: tuple[str, ...] = ()
     pace: Pace | None = None
-    seconds: tuple[float, float] | None = None
+    search: Span | None = None
+    cost: Span | None = None
+    check: Span | None = None
+    left_out: tuple[str, ...] = ()
     prompts: int | None = None
+    held_out: int | None = None
     workers: int = 0
+    ends_sooner: bool = True
+
+    @property
+    def seconds(self) -> Span | None:
+        """Of all steps together; None where nothing is known of the search itself."""
+        if self.search is None:
+            return None
+        known = [span for span in (self.search, self.cost, self.check) if span is not None]
+        return sum(likely for likely, _ in known), sum(slow for _, slow in known)
 
 
 def estimate(service: Service, form: Typed) -> Estimate:
@@ -59,7 +75,7 @@ def estimate(service: Service, form: Typed) -> Estimate:
 
 
 def _look(session: Session, search: SearchSpec, data: Mapping[str, Any], lease_seconds: float) -> Estimate:
-    target, draft = _named(session, data)
+    target, draft = named(session, data)
     layers = number_of_layers(session, target.id) if target is not None else None
     try:
         _check(search, layers)
@@ -70,48 +86,66 @@ def _look(session: Session, search: SearchSpec, data: Mapping[str, Any], lease_s
     if target is not None and draft is not None:
         device = None if target.device == "auto" else target.device.partition(":")[0]
         pace = pace_of(session, target.id, draft.method, device)
-    prompts = _prompts(session, data)
+    prompts, held_out = _prompts(session, data)
     seconds = pace.seconds(plan.most, prompts) if pace is not None and plan.most is not None else None
     live = live_workers(session, lease_seconds)
+    later = pace.later if pace is not None else LaterPace()
+    check = None if held_out is None else later.check_seconds(held_out, _most_points(search, plan))
     return Estimate(
         plan=plan,
         cuts=tuple(_cuts(search, plan, seconds)),
         pace=pace,
-        seconds=seconds,
+        search=None if seconds is None else _bounded(seconds, search.max_seconds),
+        cost=later.cost,
+        check=check,
+        left_out=tuple(_left_out(plan, later, check)),
         prompts=prompts,
+        held_out=held_out,
         workers=sum(pace is None or worker.device_class == pace.device_class for worker in live),
+        ends_sooner=has_pool(search),
     )
 
 
-def _named(session: Session, data: Mapping[str, Any]) -> tuple[TargetSpec | None, DraftSpec | None]:
-    """Target and draft with what a user's own name stands for; None where none is chosen, or no such one can be."""
-    sections = {"target": data["target"] or {"id": "-"}, "draft": data["draft"] or {"method": "-"}}
-    try:
-        spec = JobSpec.parse({**sections, "domain": {"name": "any"}, "calibration": {"source": "any"}})
-        spec = expand(session, spec)
-    except InvalidInput:
-        return None, None
-    return (spec.target if data["target"] else None), (spec.draft if data["draft"] else None)
-
-
 def _check(search: SearchSpec, layers: int | None) -> None:
-    if layers is None:
+    if layers is not None:
+        check_bounds(search, layers)
+    elif has_pool(search):
         # Without the target's own number, levels are looked at as large as they may become.
         check_bounds(search.model_copy(update={"max_evaluations": None}), max(2, search.max_pool))
-    else:
-        check_bounds(search, layers)
 
 
-def _prompts(session: Session, data: Mapping[str, Any]) -> int | None:
-    """About how many prompts are searched on; None for a data set of the hub, or where nothing is chosen yet."""
+def _bounded(seconds: Span, most: float | None) -> Span:
+    """The time of a search that ends after so many seconds of evaluation."""
+    return seconds if most is None else (min(seconds[0], most), min(seconds[1], most))
+
+
+def _most_points(search: SearchSpec, plan: Plan) -> int:
+    """Configurations that the held-out check looks at beside dense, at most."""
+    return search.max_held_out_points if plan.most is None else min(search.max_held_out_points, plan.most - 1)
+
+
+def _left_out(plan: Plan, later: LaterPace, check: Span | None) -> Iterator[str]:
+    """What no time is known of, and comes on top."""
+    yield "loading the model"
+    if plan.ranked:
+        yield "the ranking figures"
+    if later.cost is None:
+        yield "the measurement of cost"
+    if check is None:
+        yield "the check on held-out prompts"
+
+
+def _prompts(session: Session, data: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """About how many prompts are searched on and held out; None for a data set of the hub, or where none is chosen."""
     try:
         calibration = CalibrationSpec.model_validate(data["calibration"])
         items = _items(session, calibration)
     except (ValueError, InvalidInput, NotFound):
-        return None
+        return None, None
     shots = data["domain"].get("shots")
     items = min(items, calibration.limit or items) - (shots if isinstance(shots, int) else 0)
-    return max(1, math.ceil(Fraction(str(calibration.calibration_fraction)) * items))
+    searched = max(1, math.ceil(Fraction(str(calibration.calibration_fraction)) * items))
+    return searched, max(0, items - searched)
 
 
 def _items(session: Session, calibration: CalibrationSpec) -> int:
@@ -132,15 +166,15 @@ def _items_of_sample(source: str) -> int:
     return len(load_source(CalibrationSpec(source=source)).items)
 
 
-def _cuts(search: SearchSpec, plan: Plan, seconds: tuple[float, float] | None) -> Iterator[str]:
+def _cuts(search: SearchSpec, plan: Plan, seconds: Span | None) -> Iterator[str]:
     """What the bounds leave out, in plain words."""
     layers, pool = plan.num_layers, plan.pool
-    if layers is not None and pool < layers:
+    if layers is not None and pool is not None and pool < layers:
         yield f"At most {pool} of the {layers} layers go on to be combined."
     largest = plan.levels[-1].level
     if search.max_depth > largest:
         yield f"Sets of {plural(largest, 'layer')} are the largest that there can be."
-    elif largest < pool:
+    elif pool is None or largest < pool:
         yield f"Sets of more than {plural(largest, 'layer')} are not looked at."
     for level in plan.levels:
         what = f"the {count(level.configurations)} sets of {level.level}"
@@ -148,7 +182,7 @@ def _cuts(search: SearchSpec, plan: Plan, seconds: tuple[float, float] | None) -
             yield f"Of {what}, the {count(level.planned)} most promising are evaluated, {count(level.cut)} are not."
         elif level.cut:
             yield f"None of {what} is evaluated."
-    if layers is None and search.max_evaluations is not None:
+    if layers is None and search.max_evaluations is not None and has_pool(search):
         yield (
             f"Of the {count(search.max_evaluations)} evaluations, those that the single layers leave are for sets of "
             "layers, the most promising first."

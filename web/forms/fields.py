@@ -19,13 +19,16 @@ Kind = Literal["text", "number", "choice", "flag", "lines", "pairs", "parameters
 class Field:
     """A field of the request.
 
-    ``path``: as errors name it; ``options``: of a choice; ``default``: None where there is none.
+    ``path``: as errors name it; ``options``: of a choice; ``default``: None where there is none; ``about``: what its
+    model says of it; ``is_left_out``: whether plain data of the request lack it while it holds its default.
     """
 
     path: str
     kind: Kind
     options: tuple[str, ...] = ()
     default: Any = None
+    about: str = ""
+    is_left_out: bool = False
 
     @property
     def section(self) -> str:
@@ -62,7 +65,8 @@ def _field(path: str, info: FieldInfo) -> Field:
     annotation = _without_none(info.annotation)
     options = get_args(annotation) if get_origin(annotation) is Literal else ()
     default = None if info.is_required() else info.default
-    return Field(path, _kind(annotation), options, default)
+    about, is_left_out = info.description or "", info.exclude_if is not None
+    return Field(path, _kind(annotation), options, default, about, is_left_out)
 
 
 def _without_none(annotation: Any) -> Any:

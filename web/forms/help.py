@@ -1,8 +1,17 @@
-"""What the form for a job says about each field: its label, a sentence of help, and words for its choices."""
+"""What the form for a job says about each field: its label, a sentence of help, and words for its choices.
+
+What is not written down here is taken from where the field or the choice is defined.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from skipmap.profiling.strategies.registry import STRATEGIES
+from skipmap.prose import sentence
+from web.forms.fields import Field, fields
+from web.views.strategies import strategy_summary, strategy_title
 
 
 @dataclass(frozen=True)
@@ -92,7 +101,8 @@ HELP = {
         "Use at most", "Fewer prompts make a quicker and less certain job.", unit="prompts"
     ),
     "search.strategy": Help(
-        "Strategy", "There is one at present: singles first, then sets of them.", rare=True
+        "Strategy",
+        "How the sets of layers that are looked at are chosen. All strategies begin with the whole model.",
     ),
     "search.eps": Help(
         "Tolerated loss of accept length",
@@ -109,6 +119,17 @@ HELP = {
         "Combine at most",
         "So many of the best single layers go on to be combined. Each one more makes the levels much larger.",
         unit="layers",
+    ),
+    "search.beam_width": Help(
+        "Build upon", "So many of the best sets of a level are made larger.", unit="sets"
+    ),
+    "search.draws": Help("Draw", "So many sets of each size are drawn.", unit="sets"),
+    "search.seed": Help("Seed of the draws", "Another number draws other sets.", rare=True),
+    "search.protect_first": Help(
+        "Keep at the beginning", "The first layers are never skipped, so many of them.", unit="layers"
+    ),
+    "search.protect_last": Help(
+        "Keep at the end", "The last layers are never skipped, so many of them.", unit="layers"
     ),
     "search.max_evaluations": Help(
         "Evaluate at most", "The most promising come first. Empty sets no limit.", unit="configurations"
@@ -193,7 +214,6 @@ CHOICES = {
         "mmlu": "table as of MMLU",
         "datasets": "data set of the hub",
     },
-    "search.strategy": {"tss": "target-side sparsification"},
     "search.select": {
         "paper": "cheapest on the front",
         "cheapest": "cheapest of all",
@@ -214,8 +234,43 @@ CHOICES = {
 }
 """By path of the field: what each of its values means."""
 
+_REGISTERED: Mapping[str, Mapping[str, str]] = {
+    "search.strategy": {name: f"{strategy_title(name)}: {strategy_summary(name)}" for name in STRATEGIES}
+}
+"""By path of the field: values that the library registers, in the order of lists, and what it says of each."""
+
 UNSET = {
     "target.dtype": "as the target's entry says, else automatic",
     "draft.state": "as the draft's entry says, else fresh for each prompt",
 }
 """By path of the field: what it means to choose nothing."""
+
+
+def help_of(path: str) -> Help:
+    """Label and help of a field."""
+    if path in HELP:
+        return HELP[path]
+    field = fields()[path]
+    return Help(
+        _as_words(field.name), sentence(field.about or f"see {path} in the API's description"), rare=True
+    )
+
+
+def paths_of(section: str) -> list[str]:
+    """Fields of a section, in the order of the form: those that it names, then the others as the model has them."""
+    own = [path for path, field in fields().items() if field.section == section]
+    order = {path: place for place, path in enumerate(HELP)}
+    return sorted(own, key=lambda path: order.get(path, len(order)))
+
+
+def choices_of(field: Field) -> list[tuple[str, str]]:
+    """Every value that a field's model lists, with what it means."""
+    registered = _REGISTERED.get(field.path, {})
+    words = {**registered, **CHOICES.get(field.path, {})}
+    order = {value: place for place, value in enumerate(registered)}
+    values = sorted(field.options, key=lambda value: order.get(value, len(order)))
+    return [(value, words.get(value) or value.replace("_", " ")) for value in values]
+
+
+def _as_words(name: str) -> str:
+    return name[:1].upper() + name[1:].replace("_", " ")

@@ -71,7 +71,8 @@ def fill(request: JobRequest | Mapping[str, Any]) -> dict[str, str]:
     data = request.model_dump(mode="json") if isinstance(request, JobRequest) else request
     values: dict[str, str] = {}
     for field in fields().values():
-        value = (data.get(field.section) or {} if field.section else data).get(field.name)
+        given = data.get(field.section) or {} if field.section else data
+        value = given.get(field.name, field.default if given and field.is_left_out else None)
         writer = _SPECIAL_WRITERS.get(field.path)
         if writer is not None:
             values |= writer(value, data)

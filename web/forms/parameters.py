@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from skipmap.drafts import registry
 from skipmap.drafts.registry import draft_type
 from skipmap.errors import InvalidInput
 from web.forms.text import write_scalar
@@ -16,7 +17,8 @@ from web.forms.text import write_scalar
 class Parameter:
     """A parameter of a draft method. ``options``: all values that it takes, where they can be listed.
 
-    ``default``: what an empty field stands for, itself empty where that is nothing; ``limits``: in words.
+    ``default``: what an empty field stands for, itself empty where that is nothing; ``limits``: in words;
+    ``is_required``: whether the method cannot do without it.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Parameter:
     default: str
     options: tuple[str, ...] = ()
     limits: str = ""
+    is_required: bool = False
 
     @property
     def label(self) -> str:
@@ -36,7 +39,9 @@ class Parameter:
 
     def with_default(self, own: Mapping[str, Any]) -> Parameter:
         """The same one below a name that has values of its own for some parameters."""
-        return replace(self, default=write_scalar(own[self.name])) if self.name in own else self
+        if self.name not in own:
+            return self
+        return replace(self, default=write_scalar(own[self.name]), is_required=False)
 
 
 def control_of_parameter(method: str, name: str) -> str:
@@ -51,10 +56,22 @@ def parameters_of(method: str) -> tuple[Parameter, ...]:
         schema = draft_type(method).params_type.model_json_schema()
     except InvalidInput:
         return ()
-    return tuple(_parameter(name, found) for name, found in schema.get("properties", {}).items())
+    required = schema.get("required", ())
+    return tuple(
+        _parameter(name, found, is_required=name in required)
+        for name, found in schema.get("properties", {}).items()
+    )
 
 
-def _parameter(name: str, schema: Mapping[str, Any]) -> Parameter:
+def is_lossy(method: str, params: Mapping[str, Any] | None = None) -> bool:
+    """Whether a method of the registry changes what the target answers, with its defaults unless told otherwise."""
+    try:
+        return registry.is_lossy(method, params)
+    except InvalidInput:
+        return False
+
+
+def _parameter(name: str, schema: Mapping[str, Any], *, is_required: bool) -> Parameter:
     kinds = [schema, *schema.get("anyOf", ())]
     default = schema.get("default")
     help_text = str(schema.get("description", "")).strip()
@@ -64,6 +81,7 @@ def _parameter(name: str, schema: Mapping[str, Any]) -> Parameter:
         default=write_scalar(default) if default is not None else "",
         options=tuple(option for kind in kinds for option in _options(kind)),
         limits="; ".join(limits for kind in kinds if (limits := _limits(kind))),
+        is_required=is_required,
     )
 
 

@@ -14,8 +14,8 @@ from api.service import Service
 from skipmap.client.documents import JobRequest
 from skipmap.errors import InvalidInput
 from skipmap.spec import DraftSpec, JobSpec
-from web.forms.fields import sections
-from web.forms.help import HELP
+from web.forms.fields import fields, sections
+from web.forms.help import HELP, help_of
 from web.forms.job import SOURCES, Typed, control_of, read_form
 from web.forms.text import shortened
 
@@ -56,11 +56,28 @@ _ORDER = {path: place for place, path in enumerate(HELP)}
 
 def request_of(form: Typed) -> tuple[JobRequest | None, dict[str, str]]:
     """The request that a form asks for, or None and what is wrong with it, by path."""
+    request, found = _looked_at(form)
+    return (None, found) if found else (request, {})
+
+
+def all_problems(service: Service, form: Typed) -> dict[str, str]:
+    """What is wrong with a form, and what the service has against the sections that are there; by path."""
+    request, found = _looked_at(form)
+    if request is None:
+        return found
+    # In the place of what is missing or wrong stands something that is none of theirs.
+    put_right = {path.partition(".")[0] for path in _NEEDED if path in found}
+    more = section_problems(service, request)
+    return {path: text for path, text in more.items() if path.partition(".")[0] not in put_right} | found
+
+
+def _looked_at(form: Typed) -> tuple[JobRequest | None, dict[str, str]]:
+    """The request of a form, with what is wrong put right where that is possible, and what is wrong, by path."""
     found: dict[str, str] = {}
     data = read_form(form, found)
     request = _parsed(data, found)
     missing = {path: text for path, text in _NEEDED.items() if path in found and not _is_given(data, path)}
-    return (None, found | missing) if request is None else (request, {})
+    return request, found | missing
 
 
 def section_problems(service: Service, request: JobRequest) -> dict[str, str]:
@@ -81,7 +98,7 @@ def section_problems(service: Service, request: JobRequest) -> dict[str, str]:
 
 
 def _parsed(data: Mapping[str, Any], found: dict[str, str]) -> JobRequest | None:
-    """The data as a request; None when something is wrong, which is then in ``found``, as it may have been before."""
+    """The data as a request, without what is wrong, which is then in ``found``; None where that is no request."""
     rest = deepcopy(dict(data))
     while True:
         try:
@@ -92,7 +109,7 @@ def _parsed(data: Mapping[str, Any], found: dict[str, str]) -> JobRequest | None
             if not _put_right(rest, error.field):
                 return None
         else:
-            return cast(JobRequest, request) if not found else None
+            return cast(JobRequest, request)
 
 
 def _put_right(data: dict[str, Any], path: str) -> bool:
@@ -161,7 +178,7 @@ def label_of(control: str) -> str:
     if is_parameter:
         return name.replace("_", " ").capitalize()
     path = _path_of(control)
-    return HELP[path].label if path in HELP else ""
+    return help_of(path).label if path in fields() else ""
 
 
 def _path_of(control: str) -> str:

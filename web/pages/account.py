@@ -10,17 +10,17 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from api.greenlets import aside
-from api.paging import bad_cursor, make_cursor, read_cursor
+from api.paging import make_cursor
 from api.problems import ProblemError
 from api.service import current_service
 from models.accounts import find_user, list_tokens
 from models.audit import record
-from models.base import is_id
 from models.passwords import HASH_BYTES, MIN_CHARACTERS, hash_password, set_password, verify
 from models.sessions import SessionPrincipal, UserSession, sessions_of
 from models.users import Token, User
 from skipmap.client.accounts import NewToken
 from skipmap.errors import InvalidInput
+from skipmap.prose import sentence
 from web import once
 from web.accounts import (
     ROLE_TEXTS,
@@ -37,8 +37,8 @@ from web.accounts import (
     token_state,
 )
 from web.agents import browser
+from web.asked import place_asked
 from web.entrance import count_password_of
-from web.filters import sentence
 from web.forms.token import LIFETIMES, SENT_BEFORE, TokenForm, read_token_form, scope_choices
 from web.guard import current_session, web_settings
 from web.rendering import done, render
@@ -180,9 +180,7 @@ def token_made(made: NewToken, back: str, holder: str | None = None) -> Response
 def _account(errors: dict[str, str], *, status: int = 200) -> Response:
     found = cast(SessionPrincipal, current_session())
     user_id = found.principal.user_id
-    before = read_cursor(request.args.get("cursor") or None, _TOKENS)
-    if before is not None and not is_id(before):
-        raise bad_cursor()
+    before = place_asked(_TOKENS)
 
     def read(session: Session) -> tuple[User, list[_SessionSeen], list[_TokenSeen]]:
         sessions = [

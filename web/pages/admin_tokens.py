@@ -8,16 +8,17 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from api.accounts import end_token, make_token
 from api.auth import current_principal
-from api.paging import bad_cursor, make_cursor, read_cursor
+from api.paging import make_cursor
 from api.service import current_service
 from models.accounts import list_users
-from models.base import clean, is_id
+from models.base import clean
 from models.people import HeldToken, find_held_token, list_held_tokens
 from models.roles import SCOPES
 from skipmap.client.accounts import NewToken
 from skipmap.errors import InvalidInput
 from web import once
 from web.accounts import token_state
+from web.asked import place_asked
 from web.forms.token import LIFETIMES, SENT_BEFORE, TokenForm, read_token_form, scope_choices
 from web.pages.account import token_made
 from web.rendering import done, render
@@ -32,9 +33,7 @@ _MOST_OFFERED = 200
 @pages.get("/admin/tokens", access="admin")
 def show_tokens() -> Response:
     """All tokens, newest first."""
-    before = read_cursor(request.args.get("cursor") or None, "held tokens")
-    if before is not None and not is_id(before):
-        raise bad_cursor()
+    before = place_asked("held tokens")
     holder = request.args.get("user", "").strip()
     found = current_service().database.read(
         list_held_tokens, limit=_TOKENS_A_PAGE + 1, before=before, holder=holder or None

@@ -9,18 +9,18 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from api.accounts import alter_user
 from api.auth import current_principal
-from api.paging import bad_cursor, make_cursor, read_cursor
+from api.paging import make_cursor
 from api.requests import validated
 from api.service import current_service
-from models.base import is_id
 from models.errors import Conflict
 from models.passwords import MIN_CHARACTERS
 from models.people import find_person, list_people
 from skipmap.client.accounts import UserChange, UserView
 from skipmap.errors import InvalidInput
+from skipmap.prose import sentence
 from web import once
 from web.accounts import ROLE_TEXTS, give_identity
-from web.filters import sentence
+from web.asked import place_asked
 from web.forms.user import UserForm, add_user_of, random_password, read_user_form, subject_of
 from web.guard import web_settings
 from web.rendering import done, render
@@ -37,9 +37,7 @@ _ROLES = [(role, f"{role}: {text}") for role, text in ROLE_TEXTS.items()]
 @pages.get("/admin/users", access="admin")
 def show_users() -> Response:
     """All users, newest first."""
-    before = read_cursor(request.args.get("cursor") or None, "people")
-    if before is not None and not is_id(before):
-        raise bad_cursor()
+    before = place_asked("people")
     name = request.args.get("name", "").strip()
     found = current_service().database.read(
         list_people,

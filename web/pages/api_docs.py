@@ -22,13 +22,14 @@ _MOST_CHARACTERS = 100
 def show_api_docs() -> Response:
     """Every call of the API, or those that a text finds."""
     text = request.args.get("find", "").strip()[:_MOST_CHARACTERS]
-    found = api_reference.find(text)
+    found, is_whole = api_reference.find(text)
     shown = [(tag, [each for each in found if each.tag == tag]) for tag in api_reference.tags()]
     return render(
         "api_docs/show.html",
         text=text,
         groups=[(tag, [_drawn(each.id) for each in each_found]) for tag, each_found in shown if each_found],
         amount=len(found),
+        is_whole=is_whole,
         total=len(api_reference.operations()),
         documents=_documents(),
         kinds=KINDS,

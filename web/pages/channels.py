@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from api.map_views import map_views
-from api.paging import bad_cursor, make_cursor, read_cursor
+from api.paging import make_cursor
 from api.problems import UNAVAILABLE, ProblemError
 from api.publishing import move_channel
 from api.requests import validated
@@ -22,9 +22,11 @@ from models.maps import NAME_PATTERN, find_map, find_version
 from skipmap.client.maps import ChannelView, MapView, MoveRequest, MoveView
 from skipmap.errors import InvalidInput
 from skipmap.maps.schema import MAX_REASON_CHARACTERS
+from web.asked import place_asked
 from web.guard import may, service_and_principal
 from web.rendering import done, refused, render
 from web.routes import Pages
+from web.views.map_figures import figures, verdict
 from web.views.map_moves import (
     Consequences,
     find_channel,
@@ -49,9 +51,7 @@ _NAME_RULE = "Give small letters, digits, dots, dashes and underscores, at most 
 def show_channel(name: str, channel: str) -> Response:
     """Where a channel points to, how far its nodes are with that, and every move."""
     kind = f"history {name} {channel}"
-    before = read_cursor(request.args.get("cursor") or None, kind)
-    if before is not None and not (type(before) is int and 0 < before < 2**31):
-        raise bad_cursor()
+    before = place_asked(kind, lambda place: type(place) is int and 0 < place < 2**31)
     service = current_service()
 
     def read(session: Session) -> dict[str, Any]:
@@ -178,6 +178,8 @@ def _asked(name: str, channel: str, found: Consequences, reason: str) -> dict[st
         "name": name,
         "channel": channel,
         "found": found,
+        "verdict": verdict,
+        "figures": figures,
         "reason": reason,
         "most_characters": MAX_REASON_CHARACTERS,
         "overtaken_by": None,

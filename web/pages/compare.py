@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from flask import Response, request, url_for
 from sqlalchemy.orm import Session
 
-from api.paging import bad_cursor, make_cursor, read_cursor
+from api.paging import make_cursor
 from api.service import Service, current_service
 from models.base import is_id
 from models.compared import jobs_by_id
 from models.jobs import Job
 from models.queries import list_jobs
 from skipmap.canonical import bad_text
-from skipmap.errors import InvalidInput
+from web.asked import place_asked, problem_of
 from web.rendering import render
 from web.routes import Pages
 from web.views.comparability import spec_fields, warnings_of
 from web.views.comparison import (
     ComparedJob,
     accept_bars,
+    file_stem,
     layer_groups,
     metric_chart,
     side_by_side,
@@ -58,6 +59,7 @@ def compare_jobs() -> Response:
         all_fields=_all_fields(),
         fields=spec_fields([job.job.spec for job in jobs], everything=_all_fields()),
         accept_length=ACCEPT_LENGTH,
+        stem=file_stem(jobs),
     )
 
 
@@ -91,13 +93,12 @@ def _found(service: Service, asked: Sequence[str]) -> tuple[tuple[ComparedJob, .
 
 
 def _picker(service: Service, asked: Sequence[str]) -> Response:
-    before = read_cursor(request.args.get("cursor") or None, _LIST)
-    if before is not None and not is_id(before):
-        raise bad_cursor()
-    wanted = {name: request.args[name] for name in _FILTERS if request.args.get(name)}
-    bad = bad_text(wanted)
-    if bad:
-        raise InvalidInput(bad, "holds characters that are no valid text")
+    before = place_asked(_LIST)
+    given = {name: request.args[name] for name in _FILTERS if request.args.get(name)}
+    wanted = {name: text for name, text in given.items() if bad_text(text) is None}
+    errors = {
+        name: problem_of("holds characters that are no valid text") for name in given.keys() - wanted.keys()
+    }
 
     def read(session: Session) -> Sequence[Job]:
         return list_jobs(
@@ -120,6 +121,7 @@ def _picker(service: Service, asked: Sequence[str]) -> Response:
         elsewhere=[job_id for job_id in chosen if job_id not in {job.id for job in shown}],
         asked=chosen,
         wanted=wanted,
+        errors=errors,
         is_first=before is None,
         next_cursor=make_cursor(_LIST, shown[-1].id) if len(found) > _JOBS_A_PAGE else None,
         most=MOST_JOBS,

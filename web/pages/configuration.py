@@ -24,6 +24,7 @@ from web.views.configurations import Reference, configuration_row, floor_rows, k
 from web.views.held_out import CheckedPoint, checked_points
 from web.views.items import items_of
 from web.views.jobs import metric_of, name_of, num_layers_of, tag_for_viewer
+from web.views.layers import has_pool
 from web.views.results import result_of
 from web.views.words import ACCEPT_LENGTH, measure_meaning, measure_name
 
@@ -50,7 +51,7 @@ def show_configuration(job_id: str, skip: str) -> Response:
     if against is None:
         raise NotFound(f"job {job_id} has no dense evaluation to compare with")
     view = evaluation_view(row, against.floors, against.search.accept_measure)
-    point = _checked(against, key)
+    point, shown = _checked(against, key), configuration_row(view, against)
     return render(
         "jobs/configuration.html",
         tag=tag,
@@ -58,12 +59,13 @@ def show_configuration(job_id: str, skip: str) -> Response:
         name=name_of(job),
         key=key,
         is_dense=key == DENSE_KEY,
-        row=configuration_row(view, against),
+        row=shown,
+        verdict=shown.verdict,
         floors=floor_rows(view, against),
         checked=point,
         held_out_dense=result.view.held_out_dense if result and point else None,
         num_layers=num_layers_of(job),
-        pool=job.outcome["pool"] if job.outcome else None,
+        pool=job.outcome["pool"] if job.outcome and has_pool(against.search) else None,
         answers=_answers(service, job, against, row, point),
         only_differing=_only_differing(),
         long_characters=LONG_CHARACTERS,

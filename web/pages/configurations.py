@@ -21,18 +21,21 @@ from api.paging import make_cursor
 from api.requests import validated
 from api.service import Service, current_service
 from models.jobs import ENDED, Job
-from models.levels import SEARCH_KINDS, Level
+from models.levels import EVALUATED_KINDS, Level
 from models.queries import find_job, glance
 from skipmap.client.documents import EvaluationView
+from skipmap.errors import InvalidInput
+from web.asked import note_lost_place, read_asked
 from web.rendering import not_changed, render
 from web.routes import Pages
 from web.views.configurations import ConfigurationRow, configuration_row, read_reference
-from web.views.jobs import is_final, metric_of, name_of, readable_spec, tag_for_viewer
+from web.views.jobs import file_stem, is_final, metric_of, name_of, readable_spec, tag_for_viewer
 from web.views.results import result_of
 from web.views.words import ACCEPT_LENGTH, level_title, measure_meaning, measure_name
 
 pages = Pages(section="jobs")
 _LIMIT = 50
+_FILTERS = ("sort", "order", "level", "feasible")
 _SORTS = {"skip": "asc", "accept_length": "desc", "metric": "desc"}
 """What one may sort by, and the order that is tried first."""
 
@@ -40,7 +43,7 @@ _SORTS = {"skip": "asc", "accept_length": "desc", "metric": "desc"}
 @pages.get("/jobs/<id:job_id>/configurations", access="jobs:read")
 def show_configurations(job_id: str) -> Response:
     """The configurations of a job, filtered and in an order."""
-    query = _query()
+    query, errors = _asked(job_id)
     service = current_service()
     tag = tag_for_viewer(service.database.read(glance, job_id, service.stored.lease_seconds).tag)
     if (same := not_changed(tag)) is not None:
@@ -54,11 +57,13 @@ def show_configurations(job_id: str) -> Response:
         tag=tag,
         job=job,
         name=name_of(job),
+        stem=file_stem(job),
         has_ended=job.state in ENDED,
         is_final=is_final(job.state),
         is_readable=spec is not None,
         rows=rows,
         query=query,
+        errors=errors,
         shown=_shown(query),
         headers=_headers(job_id, query),
         levels=_level_options(levels, query.level),
@@ -86,12 +91,27 @@ def download_configurations_json(job_id: str) -> Response:
 
 
 def _query() -> EvaluationsQuery:
-    """What the address asks for; an empty field of the form asks for nothing."""
-    known = ("sort", "order", "level", "feasible", "cursor")
-    given = {name: request.args[name] for name in known if request.args.get(name)}
-    query = validated(EvaluationsQuery, {"limit": _LIMIT, **given})
+    """What the address of a file asks for."""
+    query = validated(EvaluationsQuery, _given())
     assert isinstance(query, EvaluationsQuery)
     return query
+
+
+def _asked(job_id: str) -> tuple[EvaluationsQuery, dict[str, str]]:
+    """What the address of the page asks for, without what cannot be used; that comes by parameter."""
+    query, errors = read_asked(EvaluationsQuery, _given(), _FILTERS)
+    try:
+        place_of_cursor(query.cursor, _selection(job_id, query))
+    except InvalidInput:
+        note_lost_place()
+        query = query.model_copy(update={"cursor": None})
+    return query, errors
+
+
+def _given() -> dict[str, Any]:
+    """Parameters of the address; an empty field of the form asks for nothing."""
+    given = {name: request.args[name] for name in (*_FILTERS, "cursor") if request.args.get(name)}
+    return {"limit": _LIMIT, **given}
 
 
 def _selection(job_id: str, query: EvaluationsQuery) -> Selection:
@@ -100,7 +120,7 @@ def _selection(job_id: str, query: EvaluationsQuery) -> Selection:
 
 def _job_with_levels(session: Session, job_id: str) -> tuple[Job, list[Level]]:
     found = find_job(session, job_id)
-    return found.job, [level for level in found.levels if level.kind in SEARCH_KINDS]
+    return found.job, [level for level in found.levels if level.kind in EVALUATED_KINDS]
 
 
 def _level_options(levels: Sequence[Level], asked: int | None) -> list[tuple[int | None, str]]:

@@ -12,7 +12,9 @@ from models.roles import ROLES, SCOPES, scopes_of
 from skipmap.calibration.domains import preset, preset_names
 from skipmap.drafts.registry import draft_names, draft_type
 from skipmap.errors import NotFound, choices
+from skipmap.maps.verdict import FEW_PROMPTS
 from web.accounts import ROLE_TEXTS, SCOPE_TEXTS
+from web.entrance import place_of_first_token
 from web.rendering import render
 from web.routes import Pages
 
@@ -66,6 +68,7 @@ def show_help_topic(topic: str) -> Response:
         topic=found,
         topics=TOPICS,
         later=TOPICS[place + 1] if place + 1 < len(TOPICS) else None,
+        first_token=place_of_first_token(),
         **_facts(topic),
     )
 
@@ -77,6 +80,8 @@ def _facts(topic: str) -> dict[str, Any]:
         return {"drafts": [(name, draft_type(name)) for name in draft_names()]}
     if topic == "calibration-sets":
         return {"presets": [(name, preset(name)) for name in preset_names()]}
+    if topic == "reading-results":
+        return {"few_prompts": FEW_PROMPTS}
     if topic == "accounts":
         return {
             "roles": [(role, ROLE_TEXTS[role], scopes_of(role)) for role in ROLES],

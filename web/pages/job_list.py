@@ -11,25 +11,27 @@ from pydantic import Field
 from werkzeug.wrappers import Response as BaseResponse
 
 from api.jobs import JobsQuery, find_jobs
-from api.paging import bad_cursor, make_cursor, read_cursor
-from api.requests import validated
+from api.paging import make_cursor
 from api.service import current_service
-from models.base import is_id
 from models.facets import Facets, facets
 from models.jobs import JobState
-from skipmap.errors import InvalidInput
+from skipmap.canonical import bad_text
+from web.asked import place_asked, problem_of, read_asked
 from web.forms.text import read_pairs
 from web.rendering import FRAGMENT, render
 from web.routes import Pages
 from web.views.jobs import name_of
 from web.views.levels import time_left
+from web.views.strategies import strategy_title
 from web.views.words import ACCEPT_LENGTH, level_title
 
 pages = Pages(section="jobs")
 JOBS_A_PAGE = 50
 _LIST = "jobs"
 _TEMPLATE = "jobs/list.html"
-_FILTERS = ("state", "target", "draft", "domain", "label", "name")
+_FILTERS = ("state", "target", "draft", "domain", "strategy", "label", "name")
+_KEPT = ("state", "target", "draft", "domain", "strategy", "name", "limit")
+"""Parameters that lead from page to page, beside labels."""
 
 
 class ListQuery(JobsQuery):
@@ -48,56 +50,65 @@ def start() -> BaseResponse:
 @pages.get("/jobs", access="jobs:read")
 def show_jobs() -> Response:
     """Jobs that fit the filters, newest first."""
-    query = _query()
-    before = read_cursor(query.cursor, _LIST)
-    if before is not None and not is_id(before):
-        raise bad_cursor()
+    query, errors = _query()
+    before = place_asked(_LIST)
+    typed = [text for text in request.args.getlist("label") if text]
+    labels, bad_labels = _labels(typed)
+    if bad_labels:
+        errors["label"] = problem_of(f"Write name=value (given: {', '.join(map(repr, bad_labels))})")
     database = current_service().database
-    found = database.read(find_jobs, query, _labels(query.label), before, query.name)
+    found = database.read(find_jobs, query, labels, before, query.name)
     page, more = found[: query.limit], len(found) > query.limit
+    good_labels = [text for text in typed if text not in bad_labels]
     chosen = {name: request.args.get(name, "") for name in _FILTERS}
-    chosen["label"] = query.label[0] if query.label else ""
+    # One of several labels can be changed here, best one that is wrong.
+    shown = [*bad_labels, *good_labels]
+    chosen["label"] = shown[0] if shown else ""
     return render(
         _TEMPLATE,
         jobs=page,
-        next_url=_address(cursor=make_cursor(_LIST, page[-1].id)) if more else None,
-        first_url=_address() if before is not None else None,
+        next_url=_address(query, good_labels, cursor=make_cursor(_LIST, page[-1].id)) if more else None,
+        first_url=_address(query, good_labels) if before is not None else None,
         chosen=chosen,
-        more_labels=query.label[1:],
+        errors=errors,
+        more_labels=shown[1:],
         is_filtered=any(chosen.values()),
         accept_length=ACCEPT_LENGTH,
         name_of=name_of,
         time_left=time_left,
         level_title=level_title,
+        strategy_title=strategy_title,
         # Only the whole page has the filters, and only it needs to know what there is.
         **(_choices(database.read(facets), chosen) if FRAGMENT not in request.headers else {}),
     )
 
 
-def _query() -> ListQuery:
-    """The filters of the address; a form sends those that are not set as empty texts."""
-    given: dict[str, Any] = {name: value for name, value in request.args.items() if value and name != "label"}
-    query = validated(ListQuery, {**given, "label": [text for text in request.args.getlist("label") if text]})
-    assert isinstance(query, ListQuery)
-    return query
+def _query() -> tuple[ListQuery, dict[str, str]]:
+    """The filters of the address but for labels, and what is wrong with some."""
+    # A form sends those that are not set as empty texts.
+    apart = ("label", "cursor")
+    given = {name: value for name, value in request.args.items() if value and name not in apart}
+    return read_asked(ListQuery, given, _FILTERS)
 
 
-def _labels(texts: Sequence[str]) -> dict[str, str]:
-    """Labels as they are typed, ``key:value`` or ``key=value``."""
+def _labels(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Labels as they are typed, ``name=value`` or ``name:value``, and the texts that are none."""
     found: dict[str, str] = {}
+    wrong: list[str] = []
     for text in texts:
         pairs, _ = read_pairs(text if "=" in text else text.replace(":", "=", 1), texts=True)
-        if len(pairs) != 1:
-            raise InvalidInput("label", f"{text!r} given; write key:value")
-        found |= {name: str(value) for name, value in pairs.items()}
-    return found
+        if len(pairs) == 1 and bad_text(pairs) is None:
+            found |= {name: str(value) for name, value in pairs.items()}
+        else:
+            wrong.append(text)
+    return found, wrong
 
 
-def _address(**more: str) -> str:
-    """This list with its filters, from its beginning or from a place in it."""
-    kept = [(name, value) for name, value in request.args.items(multi=True) if value and name != "cursor"]
-    query = urlencode([*kept, *more.items()])
-    return f"{url_for('show_jobs')}?{query}" if query else url_for("show_jobs")
+def _address(query: ListQuery, labels: Sequence[str], **more: str) -> str:
+    """This list with the filters that hold, from its beginning or from a place in it."""
+    given = {name: getattr(query, name) for name in _KEPT if name in query.model_fields_set}
+    found = urlencode({**given, "label": labels, **more}, doseq=True)
+    return f"{url_for('show_jobs')}?{found}" if found else url_for("show_jobs")
 
 
 def _choices(found: Facets, chosen: dict[str, str]) -> dict[str, Any]:
@@ -106,6 +117,10 @@ def _choices(found: Facets, chosen: dict[str, str]) -> dict[str, Any]:
         "targets": _options("Any target", found.targets, chosen["target"]),
         "drafts": _options("Any draft", found.drafts, chosen["draft"]),
         "domains": _options("Any domain", found.domains, chosen["domain"]),
+        "strategies": [
+            (name, strategy_title(name) if name else text)
+            for name, text in _options("Any strategy", found.strategies, chosen["strategy"])
+        ],
     }
 
 

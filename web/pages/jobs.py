@@ -11,20 +11,22 @@ from api.service import Service, current_service
 from api.streams import event_stream
 from models.jobs import ENDED
 from models.queries import glance, job_revision
+from web.forms.parameters import is_lossy
 from web.rendering import FRAGMENT, not_changed, render
 from web.routes import Pages
 from web.views.clouds import MOST_POINTS, cloud_at, front_of
 from web.views.costs import cost_rows
 from web.views.held_out import checked_points
-from web.views.jobs import JobPage, drawn_tag, is_final, read_job_page, tag_for_viewer
+from web.views.jobs import JobPage, drawn_tag, file_stem, is_final, read_job_page, tag_for_viewer
 from web.views.results import Result, result_of
+from web.views.strategies import kept_by_front, strategy_summary, strategy_title
 from web.views.words import ACCEPT_LENGTH, kind_title, measure_meaning, measure_name
 
 pages = Pages()
 _STREAM_SECONDS = 30.0
 """Then browsers come back, and show a session that still holds."""
 _WITH_FIGURES = (None, "figures")
-_WITH_RESULT = (None, "status", "figures")
+_WITH_RESULT = (None, "controls", "status", "figures")
 """Parts of the page that show them; the whole page has no name."""
 
 
@@ -47,8 +49,12 @@ def show_job(job_id: str) -> Response:
         is_final=is_final(page.view.state),
         accept_length=ACCEPT_LENGTH,
         kind_title=kind_title,
+        is_lossy=is_lossy(page.view.draft, page.view.spec.get("draft", {}).get("params")),
+        strategy=strategy_title(page.view.strategy),
+        strategy_summary=strategy_summary(page.view.strategy),
         events_url=_events_url(service, job_id) if fragment is None else "",
         result=result,
+        stem=file_stem(page.view),
         **(_figures(service, page, result) if fragment in _WITH_FIGURES else {}),
     )
 
@@ -90,11 +96,14 @@ def _figures(service: Service, page: JobPage, result: Result | None) -> dict[str
     tag = service.database.read(drawn_tag, page.view.id)
     cloud = cloud_at(service, page.view.id, page.search, tag) if page.search else None
     measure = page.search.accept_measure if page.search else "tokens_per_step"
+    checked = checked_points(result.view) if result else ()
     return {
         "cloud": cloud,
         "front": front_of(cloud, page.selected) if cloud else None,
+        "kept": kept_by_front(page.view.strategy),
         "costs": cost_rows(result) if result else (),
-        "checked": checked_points(result.view) if result else (),
+        "checked": checked,
+        "verdicts": {point.key: point.verdict for point in checked},
         "is_by_tokens": measure == "tokens_per_step",
         "measure": measure_name(measure),
         "measure_meaning": measure_meaning(measure),

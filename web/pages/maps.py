@@ -11,15 +11,16 @@ from sqlalchemy.orm import Session
 
 from api.greenlets import aside
 from api.map_views import map_views, version_view
-from api.paging import bad_cursor, make_cursor, read_cursor
+from api.paging import make_cursor
 from api.service import current_service
 from models.maps import find_map, find_version, list_maps, list_versions, version_content
-from models.nodes import node_totals
+from models.nodes import channel_counts
 from models.queries import job_marks
 from skipmap.client.maps import ChannelView, MapView, VersionView
 from skipmap.errors import InvalidInput
 from skipmap.maps.diff import MapDiff, diff_maps
 from skipmap.maps.schema import MapDocument, read_map
+from web.asked import place_asked
 from web.rendering import render
 from web.routes import Pages
 from web.views.map_diff import domain_changes, other_changes, shared_changes
@@ -50,15 +51,13 @@ class _MapSeen:
 @pages.get("/maps", access="maps:read")
 def show_maps() -> Response:
     """All maps with their channels."""
-    after = read_cursor(request.args.get("cursor") or None, "maps")
-    if after is not None and not isinstance(after, str):
-        raise bad_cursor()
+    after = place_asked("maps", lambda place: isinstance(place, str))
 
     def read(session: Session) -> tuple[list[_MapSeen], bool]:
         rows = list_maps(session, limit=MAPS_A_PAGE + 1, after=after)
-        nodes = _nodes_by_channel(session)
         views = map_views(session, rows[:MAPS_A_PAGE])
-        return [_MapSeen(view, nodes.get(view.name, {})) for view in views], len(rows) > MAPS_A_PAGE
+        nodes = channel_counts(session, [view.name for view in views])
+        return [_MapSeen(view, nodes[view.name]) for view in views], len(rows) > MAPS_A_PAGE
 
     maps, more = current_service().database.read(read)
     return render(
@@ -73,14 +72,12 @@ def show_maps() -> Response:
 def show_map(name: str) -> Response:
     """One map: where its channels point to, its versions, and two of them to compare."""
     kind = f"versions {name}"
-    before = read_cursor(request.args.get("cursor") or None, kind)
-    if before is not None and not (type(before) is int and 0 < before < 2**31):
-        raise bad_cursor()
+    before = place_asked(kind, lambda place: type(place) is int and 0 < place < 2**31)
 
     def read(session: Session) -> tuple[_MapSeen, list[VersionRow], bool]:
         (view,) = map_views(session, [find_map(session, name)])
         rows = list_versions(session, name, limit=VERSIONS_A_PAGE + 1, before=before)
-        seen = _MapSeen(view, _nodes_by_channel(session).get(name, {}))
+        seen = _MapSeen(view, channel_counts(session, [name])[name])
         return seen, version_rows(session, rows[:VERSIONS_A_PAGE]), len(rows) > VERSIONS_A_PAGE
 
     found, versions, more = current_service().database.read(read)
@@ -122,7 +119,7 @@ def show_version(name: str, version: int) -> Response:
         figures=figures,
         verdict=verdict,
         speedups=speedup_chart(document.domains, {one: f"{here}#domain-{one}" for one in document.domains}),
-        lossy=lossy_words(document.draft.method),
+        lossy=lossy_words(document.draft),
         params=params_words(document.draft.params),
         confusion=confusion,
         confusion_rows=confusion_rows(confusion) if confusion is not None else [],
@@ -179,14 +176,6 @@ def show_diff(name: str) -> Response:
         shared=shared_changes(found),
         offered=_offered(view, old, new),
     )
-
-
-def _nodes_by_channel(session: Session) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for (name, channel, _), nodes in node_totals(session).items():
-        channels = found.setdefault(name, {})
-        channels[channel] = channels.get(channel, 0) + nodes
-    return found
 
 
 def _channels_at(channels: Sequence[ChannelView]) -> dict[int, list[str]]:

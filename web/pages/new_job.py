@@ -18,25 +18,29 @@ from models.base import is_id
 from models.errors import KeyInUse, KeyReused
 from models.queries import find_job
 from skipmap.errors import InvalidInput, NotFound
+from skipmap.spec import READ_BY
 from web.filters import plural
+from web.forms.check import errors_of, notes_of
 from web.forms.choices import options_of, read_choices
 from web.forms.command import Commands, commands
 from web.forms.estimate import estimate
 from web.forms.fields import fields
-from web.forms.help import HELP
-from web.forms.job import SET, defaults, fill
+from web.forms.help import help_of, paths_of
+from web.forms.job import SET, TICKED, defaults, fill
 from web.forms.preview import Preview, preview
-from web.forms.problems import by_control, request_of, section_problems, summary_of
+from web.forms.problems import by_control, request_of, summary_of
 from web.forms.uploads import FILE, sent_file, store_file, told
 from web.guard import service_and_principal
-from web.rendering import FRAGMENT, done, refused, render
+from web.rendering import FRAGMENT, data_response, done, refused, render
 from web.routes import Pages
+from web.turns import Turns
 from web.views.jobs import name_of
 
 pages = Pages(section="jobs")
 _TEMPLATE = "jobs/new.html"
 _KEY = "idempotency_key"
 _KEY_CHARACTERS = 64
+_previews = Turns()
 _EXAMPLE = {
     "target": {"id": "smollm2-135m-instruct"},
     "draft": {"method": "sam"},
@@ -87,10 +91,8 @@ def create_new_job() -> ResponseReturnValue:
         return (
             _again(service, form) if form.errors else render(_TEMPLATE, **_context(service, form), errors={})
         )
-    asked, wrong = request_of(form.values)
-    if asked is not None:
-        wrong = section_problems(service, asked)
-    form.errors |= by_control(wrong, form.values)
+    asked, _ = request_of(form.values)
+    form.errors |= errors_of(service, form.values)
     if asked is None or form.errors:
         return _again(service, form)
     try:
@@ -106,8 +108,18 @@ def create_new_job() -> ResponseReturnValue:
         form.errors = {"": "This form is being stored just now. Wait a moment, then send it again."}
     else:
         message = "The job is submitted." if new else "The job was submitted before; this is it."
-        return done(message, url_for("show_job", job_id=job_id), kind="good" if new else "info")
+        kind = "good" if new else "info"
+        return done(message, url_for("show_job", job_id=job_id), kind=kind, form=form.values[_KEY])
     return _again(service, form)
+
+
+@pages.post("/jobs/check", access="jobs:write", upload=True)
+def check_job() -> Response:
+    """What is wrong with the form as it stands, and what is to be known of what it names; for scripts."""
+    service, _ = service_and_principal()
+    form = _sent()
+    errors = errors_of(service, form.values, closely=request.form.get("closely") == TICKED)
+    return data_response({"errors": errors, "notes": notes_of(service, form.values)})
 
 
 @pages.post("/jobs/estimate", access="jobs:write", upload=True)
@@ -123,9 +135,11 @@ def estimate_job() -> Response:
 @pages.post("/jobs/preview", access="jobs:write", upload=True)
 def preview_job() -> Response:
     """How the prompts are divided, and how the first ones look."""
-    service, _ = service_and_principal()
+    service, principal = service_and_principal()
     form = _sent()
-    form.preview = preview(service, form.values)
+    # Each change of the form asks anew, and nobody tells the server that an answer is no longer wanted.
+    with _previews.of(principal.user_id):
+        form.preview = preview(service, form.values)
     if request.headers.get(FRAGMENT) == "preview":
         return render(_TEMPLATE, preview=form.preview)
     return render(_TEMPLATE, **_context(service, form), errors={})
@@ -165,9 +179,12 @@ def _context(service: Service, form: _Form) -> dict[str, Any]:
         "notice_of_form": form.notice,
         "choices": service.database.read(read_choices, form.values),
         "fields": fields(),
-        "help_of": HELP,
+        "help_of": {path: help_of(path) for path in fields()},
+        "paths_of": paths_of,
         "options_of": options_of,
+        "read_by": {f"search.{name}": ",".join(strategies) for name, strategies in READ_BY.items()},
         "estimate": estimate(service, form.values),
+        "notes": notes_of(service, form.values),
         "preview": form.preview,
         "commands": form.commands,
         "missing": form.missing,

@@ -6,13 +6,14 @@ from flask import Response, request, url_for
 from sqlalchemy.orm import Session
 
 from api.map_views import version_view
-from api.paging import bad_cursor, make_cursor, read_cursor
+from api.paging import make_cursor
 from api.service import current_service
 from models.fleet import Member, Place, find_member, members_at
 from models.maps import find_version
 from models.names import user_names
 from skipmap.client.maps import ChannelView, VersionView
 from skipmap.errors import NotFound
+from web.asked import place_asked, problem_of
 from web.routes import Pages
 from web.views.map_moves import find_channel
 from web.views.map_rollout import total_conditions
@@ -28,9 +29,11 @@ NODES_A_PAGE = 50
 @pages.get("/nodes", access="maps:read")
 def show_nodes() -> Response:
     """The fleet: nodes that need somebody's eye first."""
-    asked = read_filter(request.args)
+    asked, wrong = read_filter(request.args)
+    errors = {name: problem_of(text) for name, text in wrong.items()}
     kind = "fleet"
-    after = _place(read_cursor(request.args.get("cursor") or None, kind))
+    place = place_asked(kind, _is_place)
+    after: Place | None = None if place is None else (place[0], place[1])
 
     service = current_service()
     groups = all_groups(service)
@@ -44,6 +47,7 @@ def show_nodes() -> Response:
         (rows, conditions, next_cursor),
         rows=rows,
         asked=asked,
+        errors=errors,
         options=filter_options(groups, asked),
         conditions=conditions,
         total=sum(conditions.values()),
@@ -91,12 +95,8 @@ def _read_node(
     return member, channel, version, reporter
 
 
-def _place(given: object) -> Place | None:
-    if given is None:
-        return None
+def _is_place(given: object) -> bool:
     if not (isinstance(given, list) and len(given) == 2):
-        raise bad_cursor()
+        return False
     rank, node = given
-    if not (type(rank) is int and 0 <= rank <= 2 and isinstance(node, str)):
-        raise bad_cursor()
-    return rank, node
+    return type(rank) is int and 0 <= rank <= 2 and isinstance(node, str)

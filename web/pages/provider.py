@@ -18,8 +18,8 @@ from models.errors import Conflict
 from models.roles import Role
 from models.users import User
 from skipmap.errors import InvalidInput
+from skipmap.prose import sentence
 from web.entrance import address_to_go_on, count_attempt, let_in, note_refusal
-from web.filters import sentence
 from web.guard import web_settings
 from web.pages.sign_in import sign_in_form, too_many
 from web.rendering import render

@@ -29,7 +29,7 @@ from web.forms.text import shortened
 from web.guard import service_and_principal
 from web.rendering import done, refused, render
 from web.routes import Pages
-from web.views.map_figures import verdict
+from web.views.map_figures import figures
 from web.views.map_form import (
     MOST_KEPT_CHARACTERS,
     NEW,
@@ -57,9 +57,11 @@ _REMOVE = "remove:"
 class _Around:
     """What there is beside the form: maps to choose from, the newest version of the chosen one, jobs to add.
 
-    ``more_maps`` and ``more_candidates``: whether there are others than those that are listed.
+    ``form``: with the map chosen that it can only be. ``more_maps`` and ``more_candidates``: whether there are others
+    than those that are listed.
     """
 
+    form: PublishForm
     maps: Sequence[tuple[str, str]]
     more_maps: bool
     newest: VersionView | None
@@ -166,6 +168,7 @@ def _show(
 
 def _context(form: PublishForm, offers: Sequence[Offer]) -> dict[str, Any]:
     around = current_service().database.read(_around, form, offers)
+    form = around.form
     preview = make_preview(form, offers, around.newest)
     return {
         "section": "maps",
@@ -175,7 +178,7 @@ def _context(form: PublishForm, offers: Sequence[Offer]) -> dict[str, Any]:
         "around": around,
         "preview": preview,
         "confusion_rows": confusion_rows(preview.confusion) if preview.confusion is not None else [],
-        "verdict": verdict,
+        "figures": figures,
         "new": NEW,
         "most_kept": MOST_KEPT_CHARACTERS,
         "most_router_bytes": MAX_ROUTER_BYTES,
@@ -183,8 +186,9 @@ def _context(form: PublishForm, offers: Sequence[Offer]) -> dict[str, Any]:
 
 
 def _around(session: Session, form: PublishForm, offers: Sequence[Offer]) -> _Around:
-    newest = list_versions(session, form.name, limit=1) if form.name else []
     maps = list_maps(session, limit=_MOST_OFFERED + 1)
+    form = form.with_map_of([row.name for row in maps])
+    newest = list_versions(session, form.name, limit=1) if form.name else []
     first = offers[0].job if offers else None
     jobs = list_candidates(
         session,
@@ -196,6 +200,7 @@ def _around(session: Session, form: PublishForm, offers: Sequence[Offer]) -> _Ar
         without_domains={offer.domain for offer in offers},
     )
     return _Around(
+        form=form,
         maps=_with_chosen([row.name for row in maps[:_MOST_OFFERED]], form, is_new=not newest),
         more_maps=len(maps) > _MOST_OFFERED,
         newest=version_view(newest[0]) if newest else None,

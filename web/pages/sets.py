@@ -13,15 +13,15 @@ from sqlalchemy.orm import Session
 from api import sets
 from api.auth import current_principal
 from api.greenlets import aside
-from api.paging import bad_cursor, make_cursor, read_cursor
+from api.paging import make_cursor
 from api.service import current_service
 from api.sets import items_from
 from api.views import set_view
-from models.base import is_id
 from models.calibration_sets import find_set, list_sets
 from models.set_uses import jobs_with, uses_of
 from skipmap.client.documents import CalibrationSetView
 from skipmap.errors import InvalidInput
+from web.asked import place_asked
 from web.filters import plural
 from web.forms.choices import set_label
 from web.forms.uploads import FILE, sent_file, store_file, told
@@ -75,9 +75,7 @@ def upload_set() -> ResponseReturnValue:
 def show_set(set_id: str) -> Response:
     """One set: its figures, its prompts page by page, and the jobs that use it."""
     kind = f"items {set_id}"
-    start = read_cursor(request.args.get("cursor") or None, kind) or 0
-    if type(start) is not int or start < 0:
-        raise bad_cursor()
+    start = place_asked(kind, lambda place: type(place) is int and place >= 0) or 0
 
     def read(session: Session) -> tuple[CalibrationSetView, dict[str, Any]]:
         view = set_view(find_set(session, set_id))
@@ -139,9 +137,7 @@ def remove_set(set_id: str) -> ResponseReturnValue:
 
 
 def _list() -> dict[str, Any]:
-    before = read_cursor(request.args.get("cursor") or None, _LIST)
-    if before is not None and not is_id(before):
-        raise bad_cursor()
+    before = place_asked(_LIST)
 
     def read(session: Session) -> list[_SetRow]:
         views = [set_view(row) for row in list_sets(session, limit=SETS_A_PAGE + 1, before=before)]

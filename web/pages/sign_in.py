@@ -11,8 +11,8 @@ from api.service import current_service
 from models.accounts import authenticate
 from models.passwords import verify
 from models.sessions import SignedInWith
-from web.entrance import address_to_go_on, count_attempt, let_in, let_out, note_refusal
-from web.filters import sentence
+from skipmap.prose import sentence
+from web.entrance import address_to_go_on, count_attempt, let_in, let_out, note_refusal, place_of_first_token
 from web.guard import current_session, web_settings
 from web.rendering import done, render
 from web.routes import Pages
@@ -86,6 +86,7 @@ def sign_in_form(
         way=way,
         name=name,
         errors=errors or {},
+        first_token=place_of_first_token(),
         provider=settings.oidc_name if settings.oidc_issuer is not None else None,
     )
 
@@ -106,5 +107,9 @@ def _by_password(name: str, password: str) -> tuple[str, None] | None:
 
 
 def _by_token(secret: str) -> tuple[str, str] | None:
-    principal = current_service().database.transaction(authenticate, secret)
-    return None if principal is None else (principal.user_id, principal.token_id)
+    service = current_service()
+    principal = service.database.read(authenticate, secret)
+    if principal is None:
+        return None
+    service.uses.note(principal.use)
+    return principal.user_id, principal.token_id

@@ -135,9 +135,9 @@ def consequences(action: Action, job: JobView) -> list[str]:
 def _stored(job: JobView) -> str:
     levels = [level for level in job.levels if level.kind in SEARCH_KINDS]
     done, total = sum(level.done for level in levels), sum(level.total for level in levels)
-    if done >= total:
-        return f"All {plural(total, 'evaluation')} of the levels so far are done"
-    return f"{done:,} of {plural(total, 'evaluation')} of the levels so far are done"
+    ranks = any(level.kind == "rank" for level in levels)
+    what = f"{plural(total, 'evaluation')}{' and ranking figures' if ranks else ''} of the levels so far are done"
+    return f"All {what}" if done >= total else f"{done:,} of {what}"
 
 
 def _redone(busy: int) -> str:

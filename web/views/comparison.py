@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.jobs import Job
+from skipmap.maps.verdict import Verdict
 from skipmap.profiling.report.view import Row, View
 from web.filters import short_id
-from web.views.held_out import CheckedPoint, Interval, checked_points
+from web.views.held_out import CheckedPoint, Interval, checked_points, gate_mark
 from web.views.jobs import name_of
 from web.views.results import Result
 
+_IDS_IN_NAMES = 3
 Address = Callable[[str], str]
 """The page of a job, by its id."""
 
@@ -47,6 +49,11 @@ class ComparedJob:
     def checked(self) -> CheckedPoint | None:
         """The selected configuration on held-out prompts."""
         return next((point for point in checked_points(self.view) if point.is_selected), None)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What held-out prompts say of the selected configuration."""
+        return self.view.verdict(self.view.selected)
 
     @property
     def gain(self) -> float | None:
@@ -93,7 +100,7 @@ def speed_chart(jobs: Sequence[ComparedJob], address: Address) -> dict[str, Any]
         found = job.checked
         return (found.point.speedup, found.speedup_interval) if found else (None, None)
 
-    return _chart(jobs, "\N{MULTIPLICATION SIGN}", 1.0, address, figure)
+    return _chart(jobs, "\N{MULTIPLICATION SIGN}", 1.0, address, figure, is_held_out=True)
 
 
 def metric_chart(jobs: Sequence[ComparedJob], address: Address) -> dict[str, Any]:
@@ -103,7 +110,19 @@ def metric_chart(jobs: Sequence[ComparedJob], address: Address) -> dict[str, Any
         found = job.checked
         return (found.metric_difference, found.metric_interval) if found else (None, None)
 
-    return _chart(jobs, "", 0.0, address, figure)
+    return _chart(jobs, "", 0.0, address, figure, is_held_out=True)
+
+
+def file_stem(jobs: Sequence[ComparedJob]) -> str:
+    """How files with figures of the jobs begin."""
+    ids = [short_id(job.job.id) for job in jobs]
+    return "-".join(
+        [
+            "compare",
+            *ids[:_IDS_IN_NAMES],
+            *([f"and-{len(ids) - _IDS_IN_NAMES}-more"] * (len(ids) > _IDS_IN_NAMES)),
+        ]
+    )
 
 
 def layer_groups(jobs: Iterable[ComparedJob]) -> tuple[LayerGroup, ...]:
@@ -120,6 +139,8 @@ def _chart(
     reference: float,
     address: Address,
     figure: Callable[[ComparedJob], tuple[float | None, Interval | None]],
+    *,
+    is_held_out: bool = False,
 ) -> dict[str, Any]:
     series: dict[str, list[dict[str, Any]]] = {}
     for job in jobs:
@@ -133,6 +154,7 @@ def _chart(
                 "value": value,
                 "low": low,
                 "high": high,
+                **(gate_mark(job.verdict) if is_held_out else {}),
                 "url": address(job.job.id),
             }
         )

@@ -15,6 +15,7 @@ from models.queries import floors_of
 from skipmap.client.documents import EvaluationView
 from skipmap.errors import NotFound
 from skipmap.maps.gain import expected_speedup
+from skipmap.maps.verdict import Verdict
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.report.figures import relative
 from skipmap.profiling.search import DENSE, Floors
@@ -27,7 +28,10 @@ from web.views.words import measure_meaning, measure_name
 
 @dataclass(frozen=True)
 class ConfigurationRow:
-    """One configuration. Cost and expected speed-up are None where cost was not measured (yet)."""
+    """One configuration. Cost and expected speed-up are None where cost was not measured (yet).
+
+    ``verdict``: what held-out prompts say of it; None until the job has its result.
+    """
 
     view: EvaluationView
     accept_change: float | None
@@ -35,8 +39,14 @@ class ConfigurationRow:
     cost_ratio: float | None
     gain: float | None
     missed: tuple[str, ...]
+    verdict: Verdict | None
     is_front: bool
     is_selected: bool
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether it was tried on held-out prompts."""
+        return self.verdict is not None and self.verdict.word not in ("not checked", "dense")
 
     @property
     def key(self) -> str:
@@ -121,6 +131,7 @@ def configuration_row(view: EvaluationView, against: Reference) -> Configuration
         cost,
         expected_speedup(against.dense.accept_length, view.accept_length, cost),
         against.missed(view) if skip != DENSE else (),
+        result.view.verdict(skip) if result else None,
         result is not None and skip in result.view.front,
         result is not None and skip != DENSE and skip == result.view.selected,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from models.chunks import skip_key
+from skipmap.maps.verdict import Verdict
 from skipmap.profiling.report.figures import blocks, relative
 from skipmap.profiling.report.view import HeldOut, View
 from web.views.layers import Address
@@ -29,6 +30,7 @@ class CheckedPoint:
     metric_difference: float
     metric_interval: Interval | None
     speedup_interval: Interval | None
+    verdict: Verdict
     is_selected: bool
 
     @property
@@ -63,6 +65,7 @@ def intervals_chart(points: Sequence[CheckedPoint], figure: Figure, address: Add
                 "value": value,
                 "low": low,
                 "high": high,
+                **gate_mark(checked.verdict),
                 "url": address(checked.key),
             }
         )
@@ -72,6 +75,11 @@ def intervals_chart(points: Sequence[CheckedPoint], figure: Figure, address: Add
         "categories": [checked.label for checked in points],
         "series": [{"name": "Speed-up" if figure == "speedup" else "Change of the metric", "values": values}],
     }
+
+
+def gate_mark(found: Verdict) -> dict[str, Any]:
+    """What a chart of intervals tells of the gate at a value."""
+    return {"gate": found.word, "fails": not found.passes}
 
 
 def _checked(view: View, dense: HeldOut, point: HeldOut) -> CheckedPoint:
@@ -85,5 +93,6 @@ def _checked(view: View, dense: HeldOut, point: HeldOut) -> CheckedPoint:
         point.metric - dense.metric,
         point.intervals.get("metric_change"),
         point.intervals.get("speedup"),
+        view.verdict(point.skip),
         bool(point.skip.blocks) and point.skip == view.selected,
     )

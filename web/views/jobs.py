@@ -19,14 +19,17 @@ from skipmap.client.documents import JobView
 from skipmap.errors import InvalidInput
 from skipmap.profiling.report.figures import relative
 from skipmap.spec import JobSpec, SearchSpec
+from web.filters import short_id
 from web.guard import may
 from web.views.actions import Action, possible
-from web.views.layers import LayerMap, layer_map
+from web.views.layers import LayerMap, has_pool, is_by_layers, layer_map
 from web.views.levels import LevelRow, level_rows, time_left
 from web.views.outcomes import Extent, Trouble, extent_of, trouble_of
 from web.views.words import event_text
 
 _EVENTS_SHOWN = 12
+_NAME_CHARACTERS = 40
+"""So many of a job's name stand in names of files."""
 _STEPS_OF_CHARTS = 100
 """So often charts change while a level runs."""
 
@@ -77,6 +80,20 @@ class JobPage:
     def search(self) -> SearchSpec | None:
         """The search part of the spec."""
         return self.spec.search if self.spec else None
+
+    @property
+    def has_pool(self) -> bool:
+        """Whether its search combines layers that it chooses one by one."""
+        return self.search is not None and has_pool(self.search)
+
+    @property
+    def is_by_layers(self) -> bool:
+        """Whether each layer that may be skipped is evaluated alone, so that they can be shown side by side."""
+        return (
+            self.search is not None
+            and self.num_layers is not None
+            and is_by_layers(self.search, self.num_layers)
+        )
 
     @property
     def metric(self) -> str:
@@ -187,6 +204,11 @@ def num_layers_of(job: Job) -> int | None:
 def name_of(job: Any) -> str:
     """What a job is called: its name, or what it does."""
     return job.name or f"{job.domain} on {job.target} with {job.draft}"
+
+
+def file_stem(job: Any) -> str:
+    """How files with figures of a job begin: its name, and the end of its id."""
+    return f"{name_of(job)[:_NAME_CHARACTERS]}-{short_id(job.id)}"
 
 
 def metric_of(spec: Mapping[str, Any]) -> str:

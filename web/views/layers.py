@@ -9,7 +9,7 @@ from typing import Any
 from models.plots import Cloud, Point
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.report.figures import relative
-from skipmap.profiling.search import DENSE, Outcome, next_work
+from skipmap.profiling.search import DENSE, Outcome, next_work, strategy_of
 from skipmap.skipset import SkipSet
 from skipmap.spec import SearchSpec
 from web.views.words import measure_name
@@ -33,7 +33,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class LayerMap:
-    """All layers in order. ``pool``: None while it is not known."""
+    """All layers in order. ``pool``: None while it is not known, and for a search that has none."""
 
     layers: tuple[Layer, ...]
     cloud: Cloud
@@ -53,13 +53,27 @@ def layer_map(
     ``pool``: what the search says it is, once that has ended.
     """
     known = {int(point.key): point for point in cloud.points}
-    found = pool_of(cloud, search, num_layers) if pool is None else tuple(pool)
+    found = None
+    if has_pool(search):
+        found = pool_of(cloud, search, num_layers) if pool is None else tuple(pool)
     layers = (_layer(number, known.get(number), cloud, found) for number in range(num_layers))
     return LayerMap(tuple(layers), cloud, found)
 
 
+def has_pool(search: SearchSpec) -> bool:
+    """Whether single layers are chosen that are then combined."""
+    return "max_pool" in strategy_of(search.strategy).reads
+
+
+def is_by_layers(search: SearchSpec, num_layers: int) -> bool:
+    """Whether each layer is evaluated alone that may be skipped at all."""
+    strategy = strategy_of(search.strategy)
+    pool = strategy.pool_size(search, num_layers)
+    return strategy.level_size(search, num_layers, pool, 1) >= pool
+
+
 def pool_of(cloud: Cloud, search: SearchSpec, num_layers: int) -> tuple[int, ...] | None:
-    """The layers that the search combines; None until each layer was evaluated alone."""
+    """The layers that a search with a pool combines; None until each layer was evaluated alone."""
     if len(cloud.points) < num_layers:
         return None
     scores = {SkipSet.parse(point.key): Score(point.accept, point.metric) for point in cloud.points}

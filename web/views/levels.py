@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from models.levels import LevelKind
+from models.estimates import plan_of
+from models.levels import EVALUATED_KINDS, LevelKind
 from skipmap.client.documents import JobView, LevelView, Progress
 from skipmap.spec import SearchSpec
 from web.filters import duration
@@ -42,12 +42,17 @@ class LevelRow:
         """Whether it has not begun."""
         return self.state == "pending"
 
+    @property
+    def has_configurations(self) -> bool:
+        """Whether it evaluates configurations, and has begun."""
+        return self.kind in EVALUATED_KINDS and not self.is_pending
+
 
 def level_rows(
     job: JobView, search: SearchSpec | None, num_layers: int | None, pool: Sequence[int] | None
 ) -> list[LevelRow]:
-    """All levels in order. ``pool``: None while single layers are still being evaluated."""
-    rows = [_reached(level, job.progress) for level in job.levels]
+    """All levels in order. ``pool``: None while it is not known, and for a search that has none."""
+    rows = [_reached(level, job.progress, job.strategy) for level in job.levels]
     if job.state in ("running", "pausing", "paused"):
         rows += _to_come(job, search, num_layers, pool)
     return rows
@@ -61,7 +66,7 @@ def time_left(progress: Progress) -> str | None:
     return likely if likely == late else f"{likely} to {late}"
 
 
-def _reached(level: LevelView, progress: Progress) -> LevelRow:
+def _reached(level: LevelView, progress: Progress, strategy: str) -> LevelRow:
     seconds = rate = None
     if level.finished_at is not None:
         seconds = (level.finished_at - level.created_at).total_seconds()
@@ -70,7 +75,7 @@ def _reached(level: LevelView, progress: Progress) -> LevelRow:
         rate = progress.rate
     return LevelRow(
         title=level_title(level.kind, level.depth),
-        meaning=level_meaning(level.kind),
+        meaning=level_meaning(level.kind, strategy),
         kind=level.kind,
         depth=level.depth,
         state=level.state,
@@ -87,19 +92,22 @@ def _reached(level: LevelView, progress: Progress) -> LevelRow:
 def _to_come(
     job: JobView, search: SearchSpec | None, num_layers: int | None, pool: Sequence[int] | None
 ) -> list[LevelRow]:
-    reached = {level.kind for level in job.levels}
-    deepest = max((level.depth or 0 for level in job.levels), default=0)
-    rows = []
-    if "single" not in reached and job.outcome is None:
-        rows.append(_pending("single", 1, num_layers))
+    reached = {(level.kind, level.depth) for level in job.levels}
+    coming: list[tuple[LevelKind, int | None, int | None]] = []
     # What the search has found decides whether there are more levels; once it has ended there are none.
     if search is not None and job.outcome is None:
-        most = search.max_pool if num_layers is None else min(search.max_pool, num_layers)
-        size = most if pool is None else len(pool)
-        for depth in range(max(2, deepest + 1), min(search.max_depth, size) + 1):
-            rows.append(_pending("level", depth, math.comb(size, depth)))
-    return rows + [_pending(kind, None, None) for kind in _LAST if kind not in reached]
-
-
-def _pending(kind: LevelKind, depth: int | None, total: int | None) -> LevelRow:
-    return LevelRow(level_title(kind, depth), level_meaning(kind), kind, depth, "pending", total=total)
+        plan = plan_of(search, num_layers, None if pool is None else len(pool))
+        for level in plan.levels[1:]:
+            if level.ranked:
+                coming.append(("rank", level.level, level.ranked))
+            if level.planned != 0:
+                at_most = level.configurations if level.planned is None else level.planned
+                coming.append(("single" if level.level == 1 else "level", level.level, at_most))
+    coming += [(kind, None, None) for kind in _LAST]
+    return [
+        LevelRow(
+            level_title(kind, depth), level_meaning(kind, job.strategy), kind, depth, "pending", total=total
+        )
+        for kind, depth, total in coming
+        if (kind, depth) not in reached
+    ]

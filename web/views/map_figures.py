@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from skipmap.client.maps import DomainView, HeldOutView
-from skipmap.maps.schema import HeldOutFigures, PointFigures
+from skipmap.client.maps import DomainView
+from skipmap.maps.schema import PointFigures
+from skipmap.maps.verdict import Verdict, verdict_of_point
+from web.views.held_out import gate_mark
 
 Point = DomainView | PointFigures
-HeldOut = HeldOutView | HeldOutFigures
 Form = Literal["number", "ratio"]
 
 
@@ -76,33 +77,9 @@ def figures(point: Point) -> list[Figure]:
     ]
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What held-out prompts say of a point. ``kind``: good, warning or bad."""
-
-    kind: Literal["good", "warning", "bad", "neutral"]
-    word: str
-    detail: str
-
-
 def verdict(point: Point) -> Verdict:
-    """The verdict on a point of a map, or on one that may become one."""
-    return held_out_verdict(tuple(point.skip), point.held_out)
-
-
-def held_out_verdict(skip: tuple[int, ...], held_out: HeldOut | None) -> Verdict:
-    """The verdict on a skip set."""
-    if not skip:
-        return Verdict("neutral", "dense", "nothing is skipped, so there is nothing to check")
-    if held_out is None:
-        return Verdict("warning", "not checked", "no held-out prompt was tried with these layers skipped")
-    prompts = f"{held_out.n} held-out prompts"
-    if not held_out.passes_gate:
-        return Verdict("bad", "not confirmed", f"{prompts} do not keep the floors")
-    low, _ = held_out.intervals.get("speedup", (None, None))
-    if low is not None and low <= 1:
-        return Verdict("good", "confirmed", f"{prompts} keep the floors; that it is faster is not sure")
-    return Verdict("good", "confirmed", f"{prompts} keep the floors")
+    """What held-out prompts say of a point of a map."""
+    return verdict_of_point(point.skip, point.held_out)
 
 
 def speedup_chart(domains: Mapping[str, Point], links: Mapping[str, str]) -> dict[str, object] | None:
@@ -113,6 +90,7 @@ def speedup_chart(domains: Mapping[str, Point], links: Mapping[str, str]) -> dic
             "value": point.held_out.speedup,
             "low": bounds[0] if bounds else None,
             "high": bounds[1] if bounds else None,
+            **gate_mark(verdict(point)),
             "url": links[name],
         }
         for name, point in domains.items()

@@ -55,6 +55,14 @@ class PublishForm:
         """The router as far as the form keeps it."""
         return self.router if len(self.router) <= MOST_KEPT_CHARACTERS else ""
 
+    def with_map_of(self, known: Sequence[str]) -> PublishForm:
+        """The form with a map chosen, where none is: a new one when a name is typed, or the only one that is known."""
+        if self.map_name or not known:
+            return self
+        if self.new_name:
+            return replace(self, map_name=NEW)
+        return replace(self, map_name=known[0]) if len(known) == 1 else self
+
     def with_jobs(self, jobs: Sequence[str], points: Mapping[str, str] | None = None) -> PublishForm:
         """The form with other jobs, each once."""
         return replace(self, jobs=tuple(dict.fromkeys(jobs)), points={**self.points, **(points or {})})

@@ -11,7 +11,7 @@ from api.map_views import channel_views, move_view, version_view
 from models.channels import find_mark, list_moves
 from models.fleet import fleet_groups
 from models.maps import find_map, find_version
-from skipmap.client.maps import ChannelView, MoveView, VersionView, version_before
+from skipmap.client.maps import ChannelView, DomainView, MoveView, VersionView, version_before
 from skipmap.errors import NotFound
 from web.views.map_diff import DomainChange, domain_changes
 from web.views.map_rollout import Rollout, rollout
@@ -81,9 +81,9 @@ class Consequences:
         return [change for change in self.changes if change.kind != "unchanged"]
 
     @property
-    def overridden(self) -> list[str]:
-        """Domains of the new version that held-out prompts do not confirm."""
-        return [name for name, domain in self.after.domains.items() if domain.override is not None]
+    def overridden(self) -> list[tuple[str, DomainView]]:
+        """Domains of the new version that were published although the held-out check refuses them."""
+        return [(name, domain) for name, domain in self.after.domains.items() if domain.override is not None]
 
     @property
     def other_target(self) -> bool:

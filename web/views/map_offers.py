@@ -14,7 +14,9 @@ from models.jobs import Job
 from skipmap.maps.document import build_map, document_bytes
 from skipmap.maps.gate import GateRefused, check_points
 from skipmap.maps.schema import PointFigures, read_map
+from skipmap.maps.verdict import Verdict, verdict_of_result
 from skipmap.profiling.documents import without_prompts
+from skipmap.skipset import SkipSet
 from web.views.kept import Kept
 
 NAMES = ("selected", "paper", "cheapest", "fastest")
@@ -29,12 +31,13 @@ Skip = tuple[int, ...]
 class Choice:
     """A point that can be published. ``value``: how the form names it; ``names``: the operating points that it is.
 
-    ``problem``: why the held-out gate refuses it; None when it passes.
+    ``problem``: why the held-out gate refuses it, with figures; None when it passes.
     """
 
     value: str
     names: Sequence[str]
     point: PointFigures
+    verdict: Verdict
     problem: str | None
 
 
@@ -124,6 +127,7 @@ def make_offer(job: Job, document: Mapping[str, Any], further: Skip = ()) -> Off
                 ),
                 names=[name for name, point in points.items() if point == skip],
                 point=figures[skip],
+                verdict=verdict_of_result(result, SkipSet(skip)),
                 problem=problems[skip],
             )
             for skip in ordered

@@ -11,9 +11,10 @@ from api.map_views import version_view
 from models.maps import MapVersion
 from models.names import user_names
 from skipmap.client.maps import VersionView
-from skipmap.drafts.registry import draft_type
+from skipmap.drafts.registry import is_lossy
 from skipmap.errors import InvalidInput
 from skipmap.maps.router import UNKNOWN, Confusion
+from skipmap.maps.schema import MapDraft
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,10 @@ def version_rows(session: Session, rows: Sequence[MapVersion]) -> list[VersionRo
     return [VersionRow(version_view(row), names.get(row.created_by or "")) for row in rows]
 
 
-def lossy_words(method: str) -> str:
+def lossy_words(draft: MapDraft) -> str:
     """Whether a draft method leaves the output of the target without the skipped layers as it is, in words."""
     try:
-        lossy: bool = draft_type(method).lossy
+        lossy = draft.lossy or is_lossy(draft.method, draft.params)
     except InvalidInput:
         return "not known: this service does not have the method"
     return (

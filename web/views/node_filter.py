@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from models.fleet import CONDITIONS, Condition, Group
 from skipmap.canonical import bad_text
-from skipmap.errors import InvalidInput
 
 Options = Sequence[tuple[str, str]]
 
@@ -48,22 +47,26 @@ class NodeFilter:
         return {name: value for name, value in given.items() if value is not None}
 
 
-def read_filter(given: Mapping[str, str]) -> NodeFilter:
-    """What an address asks for; raises InvalidInput naming the parameter."""
+def read_filter(given: Mapping[str, str]) -> tuple[NodeFilter, dict[str, str]]:
+    """What an address asks for, without what cannot be used; that comes with what is wrong with it, by parameter."""
     texts = {name: given.get(name) or None for name in ("map", "channel", "state", "version")}
-    if bad_text(texts) is not None:
-        raise InvalidInput("map", "holds characters that no name has")
+    wrong = {
+        name: "holds characters that no name has"
+        for name, text in texts.items()
+        if bad_text(text) is not None
+    }
     state, version = texts["state"], texts["version"]
     if state is not None and state not in CONDITIONS:
-        raise InvalidInput("state", f"{state!r} given; allowed: {', '.join(CONDITIONS)}")
+        wrong["state"] = f"must be one of {', '.join(CONDITIONS)} (given: {state!r})"
     if version is not None and not (version.isascii() and version.isdigit() and len(version) <= _MOST_DIGITS):
-        raise InvalidInput("version", f"{version!r} given; give the number of a version")
+        wrong["version"] = f"must be the number of a version (given: {version!r})"
+    kept = {name: None if name in wrong else text for name, text in texts.items()}
     return NodeFilter(
-        map_name=texts["map"],
-        channel=texts["channel"],
-        condition=state,
-        version=None if version is None else int(version),
-    )
+        map_name=kept["map"],
+        channel=kept["channel"],
+        condition=cast("Condition | None", kept["state"]),
+        version=None if kept["version"] is None else int(kept["version"]),
+    ), wrong
 
 
 def filter_options(groups: Sequence[Group], asked: NodeFilter) -> dict[str, Options]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skipmap.client.documents import FailedChunk, JobView
+from skipmap.prose import sentence
 from web.filters import count, plural, skip_text
 
 
@@ -31,12 +32,21 @@ class Trouble:
 def extent_of(outcome: Mapping[str, Any], max_depth: int | None) -> Extent:
     """What the search that has ended covered; ``max_depth``: the bound that the spec sets."""
     complete = bool(outcome["exhaustive"])
+    is_cut = bool(outcome["pool_cut"]) or any(outcome["not_evaluated"].values())
+    title = "The search was cut short"
+    if not is_cut:
+        title = (
+            "Nothing of the search was cut"
+            if complete
+            else "No bound cut the search; it looks at some sets only"
+        )
+    ranked = f" {plural(outcome['ranked'], 'ranking figure')} were taken." if "ranked" in outcome else ""
     return Extent(
         complete,
-        "Nothing of the search was cut" if complete else "The search was cut short",
-        f"{plural(outcome['evaluated'], 'configuration')} were evaluated, dense among them. The search ended because "
-        f"{outcome['stopped']}.",
-        _cuts(outcome, max_depth),
+        title,
+        f"{plural(outcome['evaluated'], 'configuration')} were evaluated, dense among them.{ranked} The search ended "
+        f"because {outcome['stopped']}.",
+        (*_cuts(outcome, max_depth), *map(sentence, outcome.get("notes", ()))),
     )
 
 

@@ -12,6 +12,7 @@ from api.service import Service
 from models.configurations import result_text
 from skipmap.maps.gain import expected_speedup
 from skipmap.profiling.documents import without_prompts
+from skipmap.profiling.found import FoundTable, found_table
 from skipmap.profiling.intervals import accept_interval
 from skipmap.profiling.records import PromptRecord
 from skipmap.profiling.report.summary import Summary, summarise
@@ -30,14 +31,16 @@ Counts = tuple[int, ...]
 class Result:
     """A result document without per-prompt rows, whose ``evaluations`` are points that it names, and one of each cost.
 
-    ``summary`` is that of the whole document. ``accept_interval``: of dense accept length on the calibration part,
-    None without a verification step. ``costs``: cost ratio by how many layers of each type are skipped.
+    ``summary`` is that of the whole document, and so is ``found``: what the strategy found on its way.
+    ``accept_interval``: of dense accept length on the calibration part, None without a verification step. ``costs``:
+    cost ratio by how many layers of each type are skipped.
     """
 
     view: View
     summary: Summary
     accept_interval: tuple[float, float] | None
     costs: Mapping[Counts, float]
+    found: FoundTable | None
 
     def cost_ratio(self, skip: SkipSet) -> float | None:
         """Cost of a step relative to dense; None where none was measured."""
@@ -84,6 +87,7 @@ def make_result(document: Mapping[str, Any]) -> Result:
         summarise(whole),
         accept_interval(prompts) if stepped else None,
         _costs(document),
+        found_table(document),
     )
 
 

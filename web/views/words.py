@@ -7,6 +7,7 @@ from typing import Any
 
 from skipmap.profiling.records import AcceptMeasure
 from web.filters import plural
+from web.views.strategies import level_of_search
 
 ACCEPT_LENGTH = "tokens emitted a verification step, 1.0 = plain decoding"
 """What accept length is; stands at every figure that shows it."""
@@ -21,11 +22,13 @@ _MEASURES: Mapping[AcceptMeasure, tuple[str, str]] = {
 
 _LEVELS = {
     "dense": ("Dense", "the target with all its layers: what every floor refers to"),
-    "single": ("Single layers", "each layer skipped alone; those that keep a floor form the pool"),
     "cost": ("Cost of a step", "verification steps timed with fewer layers"),
     "held_out": ("Held-out check", "operating points beside dense, on prompts that the search never saw"),
     "result": ("Result", "everything put together in one document"),
 }
+
+_OF_SEARCH = {"single": "Single layers", "level": "Sets of layers", "rank": "Ranking layers"}
+"""What such a level does depends on the strategy."""
 
 _STATES = {
     "running": "The job runs",
@@ -50,17 +53,21 @@ def measure_meaning(measure: AcceptMeasure) -> str:
 
 def level_title(kind: str, depth: int | None) -> str:
     """What a level is called."""
-    return f"Sets of {depth}" if kind == "level" else _LEVELS[kind][0]
+    if kind == "level":
+        return f"Sets of {depth}"
+    if kind == "rank" and depth is not None and depth > 1:
+        return f"{kind_title(kind)} for sets of {depth}"
+    return kind_title(kind)
 
 
 def kind_title(kind: str) -> str:
     """What work of a level's kind is called, whatever its size."""
-    return "Sets of layers" if kind == "level" else _LEVELS[kind][0]
+    return _OF_SEARCH[kind] if kind in _OF_SEARCH else _LEVELS[kind][0]
 
 
-def level_meaning(kind: str) -> str:
-    """What a level does."""
-    return "sets of layers of the pool, skipped together" if kind == "level" else _LEVELS[kind][1]
+def level_meaning(kind: str, strategy: str) -> str:
+    """What a level does in a search of this strategy."""
+    return level_of_search(kind, strategy) if kind in _OF_SEARCH else _LEVELS[kind][1]
 
 
 def event_text(kind: str, payload: Mapping[str, Any]) -> str:
@@ -75,8 +82,8 @@ def event_text(kind: str, payload: Mapping[str, Any]) -> str:
 
 
 def _level_event(payload: Mapping[str, Any]) -> str:
-    # Levels of the search are numbered by how many layers they skip.
-    title = level_title(payload["kind"], payload["idx"])
+    # Older events do not tell the depth; levels of those jobs are numbered by it.
+    title = level_title(payload["kind"], payload.get("depth", payload["idx"]))
     told = {"running": "begins", "done": "is done", "failed": "has failed", "cancelled": "was stopped"}
     size = f" ({plural(payload['size'], 'unit')})" if "size" in payload else ""
     return f"{title} {told.get(payload['state'], 'has changed')}{size}"

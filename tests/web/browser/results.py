@@ -13,7 +13,7 @@ from models.chunks import skip_of
 from models.claim import Claim
 from models.jobs import Facts
 from models.lease import Beat, flush
-from models.levels import SEARCH_KINDS
+from models.levels import EVALUATED_KINDS
 from models.workers import Slot
 from skipmap.profiling.pareto import Score
 from skipmap.profiling.records import Evaluation, PromptRecord
@@ -71,7 +71,7 @@ class Profiler(Bench):
     item: str = "item-{}"
 
     def store_group(self, claimed: Claim, keys: tuple[str, ...]) -> Beat:
-        if claimed.kind not in SEARCH_KINDS:
+        if claimed.kind not in EVALUATED_KINDS:
             return super().store_group(claimed, keys)
         rows = [self._evaluation(skip_of(key)) for key in keys]
         return self.database.transaction(flush, self.settings, claimed, rows, self.seconds_per_group)

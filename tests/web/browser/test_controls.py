@@ -54,9 +54,35 @@ def test_a_wrong_form_comes_back_as_it_was(site: Served, visitor: Visitor) -> No
     page.locator("[data-error-summary] a").first.click()
     expect(page.locator("#f-search-eps")).to_be_focused()
     page.locator("#f-search-eps").fill("0.1")
+    expect(page.locator("#f-search-eps-error")).to_have_count(0)
+    expect(page.locator("[data-error-summary] .notice-title")).to_have_text("One thing needs a change")
     page.locator("#f-labels").fill("team=search")
+    expect(page.locator("[aria-invalid=true]")).to_have_count(0)
+    expect(page.locator("[data-error-summary]")).not_to_be_visible()
+    with visitor.expecting(422):
+        page.reload()
+        expect(page.locator("#f-search-eps")).to_have_value("0.1")
+        expect(page.locator("#f-labels")).to_have_value("team=search")
+        expect(page.locator("[aria-invalid=true]")).to_have_count(0)
     page.get_by_role("button", name="Submit the job").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("<b>kept</b>")
+
+
+def test_a_target_is_told_of_before_the_job_is_sent(site: Served, visitor: Visitor) -> None:
+    page = visitor.page
+    fill_in_job(page, site)
+    note = page.locator("#f-target-id-note")
+    page.locator("#f-target-choice").select_option("-other")
+    page.locator("#f-target-id").fill("owner/model")
+    page.locator("#f-name").focus()
+    expect(note).to_contain_text("a worker fetches it then")
+    page.locator("#f-target-id").fill("/etc/model")
+    page.locator("#f-name").focus()
+    expect(page.locator("#f-target-id-error")).to_contain_text("is a path")
+    expect(note).to_be_empty()
+    page.locator("#f-target-choice").select_option(TARGET)
+    expect(page.locator("[aria-invalid=true]")).to_have_count(0)
+    expect(page.locator("#f-target-choice-note")).to_contain_text("layers")
 
 
 def test_what_was_typed_outlives_the_session(site: Served, visitor: Visitor) -> None:
@@ -72,10 +98,6 @@ def test_what_was_typed_outlives_the_session(site: Served, visitor: Visitor) -> 
     sign_in_here(opened.value, site.world.token)
     expect(opened.value.get_by_role("heading", level=1)).not_to_have_text("Sign in")
     opened.value.close()
-    # The page was made before the new session, so it asks once more.
-    with visitor.expecting(403):
-        page.get_by_role("button", name="Send it again").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Send it again?")
     page.get_by_role("button", name="Send it again").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("typed before the end")
 

@@ -103,12 +103,32 @@ def test_time_from_earlier_jobs(look, bench):
     assert found.plan.num_layers == LAYERS
     assert found.pace.jobs == 1
     # Groups of two configurations took 4 s; the one that is alone in its group took as long by itself.
-    assert found.seconds == (found.plan.most * 2.0, found.plan.most * found.pace.p80)
+    assert found.search == (found.plan.most * 2.0, found.plan.most * found.pace.p80)
+    # Of the check nothing is known without the number of prompts.
+    assert (found.cost, found.check) == ((4.0, 4.0), None)
+    assert found.left_out == ("loading the model", "the check on held-out prompts")
+    assert found.seconds == (found.search[0] + 4.0, found.search[1] + 4.0)
     assert found.workers == 1
     # The sample has other prompts: a fifth of 48 is 10, twice as many.
     more = look(**form, search__max_depth="1", calibration__kind="sample", calibration__sample="qa")
-    assert more.prompts == 10
-    assert more.seconds[0] == 2 * found.seconds[0]
+    assert (more.prompts, more.held_out) == (10, 38)
+    assert more.search[0] == 2 * found.search[0]
+    # Three runs of 4 s answered five prompts with two configurations beside dense; four may be checked now.
+    assert more.check == pytest.approx((38 * 3 * 0.8, 38 * 5 * 0.8))
+    assert more.left_out == ("loading the model",)
+    assert more.seconds == pytest.approx(
+        (more.search[0] + 4 + more.check[0], more.search[1] + 4 + more.check[1])
+    )
+    fewer = look(
+        **form,
+        search__max_depth="1",
+        search__max_seconds="1.5",
+        search__max_held_out_points="1",
+        calibration__kind="sample",
+        calibration__sample="qa",
+    )
+    assert fewer.search == (1.5, 1.5)
+    assert fewer.check == pytest.approx((38 * 2 * 0.8, 38 * 2 * 0.8))
     assert look(**{**form, "draft__method": "sam"}).pace is None
     elsewhere = look(**form, target__device="cuda:1")
     assert (elsewhere.pace, elsewhere.seconds) == (None, None)

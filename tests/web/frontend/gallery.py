@@ -40,11 +40,15 @@ class Asked:
 
 @dataclass
 class State:
-    """What the pages show; tests change it. ``status``: of the next answers to scripts, 0 for the right one."""
+    """What the pages show; tests change it.
+
+    ``status``: of the next answers to scripts, 0 for the right one; ``retry_seconds``: said with it, 0 for nothing.
+    """
 
     ticks: int = 0
     is_over: bool = False
     status: int = 0
+    retry_seconds: int = 0
     user: str = "ada"
     token: str = "a token"
     toasts: tuple[tuple[str, str], ...] = ()
@@ -58,6 +62,10 @@ class State:
     )
     data: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     """The next answers to the chart that fetches, each after some seconds; then there is always the same."""
+    sent: str = ""
+    """Marks of forms that have done their work."""
+    checks: list[tuple[float, dict[str, str]]] = field(default_factory=list)
+    """The next answers about a form, each after some seconds; then nothing is wrong."""
     requests: list[Asked] = field(default_factory=list)
     is_closed: threading.Event = field(default_factory=threading.Event)
 
@@ -99,7 +107,8 @@ def _keep_requests(app: Flask, state: State) -> None:
         state.requests.append(Asked(request.method, path, dict(request.headers), dict(request.form)))
         if state.status and "X-Requested-With" in request.headers:
             body = json.dumps({"title": "Refused", "detail": f"Refused with {state.status}"})
-            return Response(body, state.status, content_type="application/json")
+            patience = {"Retry-After": str(state.retry_seconds)} if state.retry_seconds else {}
+            return Response(body, state.status, patience, content_type="application/json")
         return None
 
     @app.after_request
@@ -134,6 +143,13 @@ def _add_pages(app: Flask, state: State) -> None:
         state.asked = request.args.get("state", "")
         return _page(app, "parts.html")
 
+    @app.route("/wrong", methods=["GET", "POST"])
+    def wrong() -> Response:
+        # As a refused form comes back: with what was sent.
+        return Response(
+            render_template("wrong.html", typed=request.form), 422 if request.method == "POST" else 200
+        )
+
     @app.get("/question")
     def question() -> Response:
         return _page(app, "question.html")
@@ -162,6 +178,12 @@ def _add_forms(app: Flask, state: State) -> None:
     @app.post("/spec")
     def stopped() -> Any:
         return redirect("/opened", 303)
+
+    @app.post("/check")
+    def check() -> dict[str, Any]:
+        seconds, errors = state.checks.pop(0) if state.checks else (0.0, {})
+        time.sleep(seconds)
+        return {"errors": errors, "notes": {"name": f"{len(request.form['name'])} letters"}}
 
     @app.post("/estimate")
     def estimate() -> str:

@@ -145,6 +145,21 @@ def by_domain(
     return {"unit": unit, "reference": reference, "categories": list(DOMAINS), "series": series}
 
 
+def judged() -> dict[str, Any]:
+    """Two figures, of which the second fails the held-out check."""
+    values = [
+        {"category": "qa", "value": 1.1, "low": 1.0, "high": 1.2, "gate": "confirmed", "fails": False},
+        {"category": "rag", "value": 1.2, "low": 1.1, "high": 1.3, "gate": "fails", "fails": True},
+    ]
+    series = [{"name": "Speed-up", "values": values}]
+    return {
+        "unit": "\N{MULTIPLICATION SIGN}",
+        "reference": 1.0,
+        "categories": ["qa", "rag"],
+        "series": series,
+    }
+
+
 def rollout() -> dict[str, Any]:
     """A version on its way to all nodes."""
     return {
@@ -176,6 +191,7 @@ def all_samples() -> list[tuple[str, str, str, dict[str, Any]]]:
         ("cost", "cost", "Cost against what is skipped", cost()),
         ("intervals", "intervals", "Speed-up on held-out prompts", by_domain()),
         ("one", "intervals", "One figure", one),
+        ("judged", "intervals", "What the held-out check says", judged()),
         ("bars", "bars", "Accept length by domain and draft method", by_domain("tokens a step", 1.0, 2.1)),
         ("names", "bars", "Names that look like markup", named),
         ("rollout", "rollout", "Nodes of production", rollout()),

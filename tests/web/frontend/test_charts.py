@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-from collections.abc import Callable
-from typing import Any
-from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.web.browser.visitor import Visitor
 from tests.web.frontend import samples
+from tests.web.frontend.charts import NAMES, PLOT, Visit, chart, colour
 from tests.web.frontend.gallery import State
 
-Visit = Callable[..., Visitor]
-NAMES = [name for name, _, _, _ in samples.all_samples() if name != "nothing"]
-PLOT = "[data-chart-plot]"
 PLACES = """
 (plot) => {
   const box = plot.getBoundingClientRect();
@@ -33,13 +26,6 @@ PLACES = """
   return { plot: [box.width, box.height], svg: [svg.width, svg.height], texts };
 }
 """
-
-
-def chart(page: Page, name: str) -> str:
-    """Wait for the chart to be drawn; returns the selector of its plot."""
-    plot = f"#chart-{name} {PLOT}"
-    page.wait_for_selector(f"{plot} svg path, {plot} svg rect")
-    return plot
 
 
 @pytest.mark.parametrize("width", [360, 1280])
@@ -74,9 +60,7 @@ def test_a_press_on_a_mark_leads_to_what_it_stands_for(visit: Visit, name: str):
 def test_a_bar_is_pressed_with_the_pointer(visit: Visit, state: State):
     page = visit("/chart/bars").page
     chart(page, "bars")
-    fill = page.eval_on_selector(
-        "#chart-bars", "(it) => getComputedStyle(it).getPropertyValue('--chart-1').trim()"
-    )
+    fill = colour(page, "chart-1")
     bars = page.locator(f"#chart-bars svg path[fill='{fill}'], #chart-bars svg rect[fill='{fill}']")
     # The first is in the legend.
     box = bars.nth(1).bounding_box()
@@ -167,6 +151,21 @@ def test_timed_costs_are_ringed_and_say_so(visit: Visit):
     assert any("fitted: from the cost model" in words for words in said)
 
 
+def test_what_fails_the_held_out_check_is_hollow_and_says_so(visit: Visit):
+    page = visit("/chart/judged").page
+    plot = page.locator(chart(page, "judged"))
+    assert "Hollow: fails the held-out check" in plot.locator("svg text").all_text_contents()
+    surface = colour(page, "surface")
+    # One in the legend, one in the plot.
+    assert plot.locator(f"svg path[fill='{surface}'][stroke-width='2']").count() == 2
+    plot.focus()
+    for words in ("confirmed", "fails"):
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("#chart-judged .chart-tip")).to_contain_text(words)
+    page = visit("/chart/intervals").page
+    assert "Hollow" not in page.inner_text(chart(page, "intervals"))
+
+
 def test_a_floor_on_another_figure_is_told_and_not_drawn(visit: Visit):
     page = visit("/chart/drafts").page
     plot = page.locator(chart(page, "drafts"))
@@ -235,102 +234,6 @@ def test_it_follows_the_width(visit: Visit):
     assert high is not None
     assert narrow is not None
     assert narrow["height"] > high["height"]
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pictures_have_title_and_ground(visit: Visit, theme: str):
-    page = visit("/", theme=theme).page
-    ground = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--surface').trim()")
-    for name in NAMES:
-        chart(page, name)
-        label = page.inner_text(f"#chart-{name} .chart-label")
-        svg = exported(page, name, "svg").decode()
-        assert ElementTree.fromstring(svg).tag.endswith("}svg")
-        assert label in svg
-        assert f'fill="{ground}"' in svg
-        # A picture that was drawn has more than a handful of colours.
-        png = base64.b64encode(exported(page, name, "png")).decode()
-        width, colours = page.evaluate(COLOURS, f"data:image/png;base64,{png}")
-        assert width == 2 * 960
-        assert colours > 20, name
-
-
-def exported(page: Page, name: str, kind: str) -> bytes:
-    """The file that the chart's menu gives."""
-    page.locator(f"#card-{name} summary").click()
-    with page.expect_download() as taken:
-        page.locator(f"#card-{name} [data-export={kind}]").click()
-    assert taken.value.suggested_filename == f"{name}.{kind}"
-    return taken.value.path().read_bytes()
-
-
-COLOURS = """
-async (address) => {
-  const image = new Image();
-  image.src = address;
-  await image.decode();
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [image.width, image.height];
-  const drawing = canvas.getContext("2d");
-  drawing.drawImage(image, 0, 0);
-  const dots = new Uint32Array(drawing.getImageData(0, 0, image.width, image.height).data.buffer);
-  return [image.width, new Set(dots).size];
-}
-"""
-
-
-def test_fetched_data_are_asked_for_once(visit: Visit, state: State):
-    page = visit("/chart/nothing").page
-    chart(page, "fetched")
-    assert [asked.path for asked in state.requests].count("/data") == 1
-
-
-def test_a_chart_whose_data_cannot_be_had_says_so_and_asks_again(visit: Visit, state: State):
-    visitor = visit("/opened")
-    state.status = 503
-    with visitor.expecting(503):
-        visitor.page.goto(visitor.url + "/chart/nothing")
-        expect(visitor.page.locator(f"#chart-fetched {PLOT}")).to_have_text("Refused with 503")
-        state.status = 0
-        chart(visitor.page, "fetched")
-
-
-def test_what_is_refused_for_good_is_not_asked_for_again(visit: Visit, state: State):
-    visitor = visit("/opened")
-    state.status = 404
-    with visitor.expecting(404):
-        visitor.page.goto(visitor.url + "/chart/nothing")
-        expect(visitor.page.locator(f"#chart-fetched {PLOT}")).to_have_text("Refused with 404")
-        state.status = 0
-        visitor.page.wait_for_timeout(3000)
-    assert [asked.path for asked in state.requests].count("/data") == 1
-
-
-def test_an_answer_that_comes_late_does_not_replace_a_newer_one(visit: Visit, state: State):
-    page = visit("/chart/nothing").page
-    plot = page.locator(chart(page, "fetched"))
-    state.data = [(1.0, one_bar("earlier")), (0.0, one_bar("later"))]
-    for asked in (2, 3):
-        page.evaluate("document.body.dispatchEvent(new CustomEvent('skipmap:swap', { bubbles: true }))")
-        while [each.path for each in state.requests].count("/data") < asked:
-            page.wait_for_timeout(10)
-    expect(plot).to_contain_text("later")
-    page.wait_for_timeout(1500)
-    expect(plot).to_contain_text("later")
-
-
-def one_bar(category: str) -> dict[str, Any]:
-    """Data of a chart with one bar."""
-    series = [{"name": "ticks", "values": [{"category": category, "value": 1}]}]
-    return {"unit": "", "reference": None, "categories": [category], "series": series}
-
-
-def test_charts_that_the_server_has_no_more_are_said(visit: Visit):
-    visitor = visit("/opened")
-    visitor.page.route("**/charts-*.js", lambda route: route.fulfill(status=404))
-    with visitor.expecting(404):
-        visitor.page.goto(visitor.url + "/chart/bars")
-        expect(visitor.page.locator(".toast")).to_contain_text("The charts cannot be drawn")
 
 
 def test_samples_are_json():

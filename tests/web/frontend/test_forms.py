@@ -57,6 +57,32 @@ def test_an_estimate_that_cannot_be_had_is_read_out(visit, state: State):
         expect(visitor.page.locator("#estimate").get_by_role("alert")).to_have_text("Refused with 503")
 
 
+def test_an_estimate_that_comes_soon_is_waited_for_in_silence(visit, state: State):
+    visitor: Visitor = visit("/parts")
+    estimate = visitor.page.locator("#estimate")
+    expect(estimate).to_have_text("Estimate for sam")
+    visitor.page.evaluate("document.querySelector('[data-live]').dataset.liveSeconds = '600'")
+    with visitor.expecting(429):
+        state.status, state.retry_seconds = 429, 1
+        with visitor.page.expect_response("**/estimate"):
+            visitor.page.select_option("#f-draft-method", "medusa")
+        expect(estimate).to_have_attribute("aria-busy", "true")
+        expect(estimate).to_have_text("Estimate for sam")
+        state.status = 0
+        expect(estimate).to_have_text("Estimate for medusa")
+        expect(estimate).not_to_have_attribute("aria-busy", "true")
+
+
+def test_an_estimate_that_takes_long_to_come_is_not_waited_for(visit, state: State):
+    visitor: Visitor = visit("/parts")
+    visitor.page.evaluate("document.querySelector('[data-live]').dataset.liveSeconds = '600'")
+    visitor.page.wait_for_timeout(400)
+    with visitor.expecting(429):
+        state.status, state.retry_seconds = 429, 60
+        visitor.page.select_option("#f-draft-method", "medusa")
+        expect(visitor.page.locator("#estimate").get_by_role("alert")).to_have_text("Refused with 429")
+
+
 def test_typing_is_not_asked_about_letter_by_letter(parts: Page, state: State):
     parts.select_option("#f-draft-method", "eagle")
     expect(parts.locator("#estimate")).to_have_text("Estimate for eagle")

@@ -12,13 +12,14 @@ from models.chunks import run_of, skip_key, skip_of
 from models.claim import Claim
 from models.jobs import Job
 from models.lease import Beat, flush, store_finding
-from models.levels import SEARCH_KINDS
+from models.levels import EVALUATED_KINDS
+from models.ranks import ranks_of
 from skipmap.profiling.pareto import Score, pareto_front
 from skipmap.profiling.records import Evaluation, PromptRecord
-from skipmap.profiling.search import DENSE, Floors, floors
+from skipmap.profiling.search import DENSE, Floors, Outcome, floors, next_work
 from skipmap.skipset import SkipSet
 from skipmap.spec import JobSpec
-from tests.models.bench import LAYERS, Bench, make_facts, random_table
+from tests.models.bench import LAYERS, Bench, make_facts, make_spec, random_table
 from tests.profiling.report.conftest import make_held_out, make_result, prompt
 
 STEPS = 100
@@ -44,6 +45,9 @@ class Story(Bench):
     texts: dict[tuple[str, str], str] = field(default_factory=dict)
     changes: dict[str, Any] = field(default_factory=dict)
     """Parts of the result document that are to be others."""
+    passes_gate: bool = True
+    held_out_prompts: int = len(HELD_OUT_IDS)
+    """How many the result says there were."""
 
     def text(self, skip: SkipSet, name: str) -> str:
         """What is answered: every fifth prompt alike by all, the others not."""
@@ -71,7 +75,7 @@ class Story(Bench):
         return Evaluation(skip, "replay", rows, score.metric)
 
     def store_group(self, claimed: Claim, keys: tuple[str, ...]) -> Beat:
-        if claimed.kind in SEARCH_KINDS:
+        if claimed.kind in EVALUATED_KINDS:
             rows = [self.evaluation(skip_of(key)) for key in keys]
             return self.database.transaction(flush, self.settings, claimed, rows, self.seconds_per_group)
         if claimed.kind == "result":
@@ -94,7 +98,7 @@ class Story(Bench):
             for key in ("name", "labels", "domain", "draft", "decoding", "target")
             if key in search
         }
-        fields = {"max_depth": 2, "max_pool": 4, "group_size": 2} | search
+        fields = make_spec(**search).search.model_dump(mode="json")
         given = {
             "target": {"id": "tiny"},
             "draft": {"method": "prompt_lookup"},
@@ -141,9 +145,15 @@ class Story(Bench):
             held_out=self._checked(selected) if selected else None,
         )
         found["spec"] = job.spec
+        search = job.parsed_spec.search
+        if search.strategy != "tss":
+            ranks = self.database.read(ranks_of, job_id)
+            end = next_work(search, LAYERS, self.stored(job_id), ranks)
+            assert isinstance(end, Outcome)
+            found["strategy"] = {"name": search.strategy, **end.found}
         found["draft"] = found["draft"] | {"method": job.draft}
         found["target"] = found["target"] | {"id": job.target}
-        found["data"] = found["data"] | {"n_calibration": len(IDS), "n_held_out": len(HELD_OUT_IDS)}
+        found["data"] = found["data"] | {"n_calibration": len(IDS), "n_held_out": self.held_out_prompts}
         found["dense"]["per_prompt"] = [row.to_json() for row in self.evaluation(DENSE).prompts]
         return found | self.changes
 
@@ -153,7 +163,7 @@ class Story(Bench):
             prompt(name, 10, 19 + (n % 2), [0.5], self.text(skip, name))
             for n, name in enumerate(HELD_OUT_IDS)
         ]
-        return make_held_out(skip.to_list(), dense, sparse)
+        return make_held_out(skip.to_list(), dense, sparse, passes_gate=self.passes_gate)
 
     def _held_out(self, claimed: Claim, key: str) -> dict[str, Any]:
         return {"items": list(range(*run_of(key)))}

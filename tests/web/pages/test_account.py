@@ -9,9 +9,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from argon2 import PasswordHasher
 
-from models import passwords
 from models.accounts import create_token, find_user
 from models.passwords import hash_password, set_password, verify
 from models.sessions import open_session
@@ -19,11 +17,6 @@ from tests.web.site import COOKIE, Page, Site, with_cookie
 from web.guard import CSRF, SESSION
 
 PASSWORD, NEW = "correct horse battery", "a quite new password"
-
-
-@pytest.fixture(autouse=True)
-def _quick_hashes(monkeypatch):
-    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
 
 
 @pytest.fixture

@@ -8,15 +8,10 @@ import pytest
 from models.compared import jobs_by_id
 from skipmap.profiling.pareto import Score
 from tests.models.bench import random_table
-from tests.web.pages.story import Story, make_story
+from tests.web.pages.story import Story
 from web.views.words import ACCEPT_LENGTH
 
 EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
-
-
-@pytest.fixture
-def story(bench) -> Story:
-    return make_story(bench)
 
 
 def several(story: Story):
@@ -56,9 +51,31 @@ def test_jobs_stand_side_by_side(site, story):
     rows = page.table("compared")
     assert [row[0] for row in rows] == [job.name for job in jobs]
     selected = [", ".join(map(str, job.best["skip"])) if job.best else "dense" for job in jobs]
-    assert [row[6] for row in rows] == selected
+    assert [row[7] for row in rows] == selected
+    assert {row[1] for row in rows} <= {"passes, not certain", "dense"}
     assert ACCEPT_LENGTH in page.text
     assert len(page.all(".ruler-row")) == 3
+
+
+@pytest.mark.parametrize(
+    ("passes", "prompts", "word"),
+    [(True, 64, "confirmed"), (True, 4, "passes, not certain"), (False, 64, "fails")],
+)
+def test_what_fails_on_held_out_prompts_is_told_beside_names_and_in_charts(
+    site, story, passes, prompts, word
+):
+    story.passes_gate, story.held_out_prompts = passes, prompts
+    job = story.tell(story.spec(name="night"))
+    page = site.page(address(job))
+    (row,) = page.table("compared")
+    assert row[:2] == ["night", word]
+    assert page.one(".ruler-label").get_text() == f"qa, {job.draft} ({word})"
+    for name in ("speed-up", "metric-change"):
+        (value,) = chart(page, name)["series"][0]["values"]
+        assert (value["gate"], value["fails"]) == (word, not passes)
+    assert {button["data-export-name"] for button in page.all("#chart-speed-up [data-export]")} == {
+        f"compare-{job.id[-8:]}-held-out-speedup"
+    }
 
 
 def test_all_jobs_are_read_at_once(site, story, monkeypatch):
@@ -136,7 +153,7 @@ def test_jobs_without_a_selection_are_compared_as_dense(site, story):
     job = story.tell()
     page = site.page(address(job))
     (row,) = page.table("compared")
-    assert row[6] == "dense"
+    assert (row[1], row[7]) == ("dense", "dense")
     assert "No selected configuration of these jobs was checked" in page.text
 
 
@@ -167,9 +184,13 @@ def test_no_job_has_succeeded(site):
     assert "No job has succeeded yet" in site.page("/compare").text
 
 
-@pytest.mark.parametrize("query", ["cursor=rubbish", "add=true&domain=%00"])
-def test_what_makes_no_sense_is_refused(site, query):
-    assert site.get(f"/compare?{query}").status_code == 422
+@pytest.mark.parametrize(("query", "wrong"), [("cursor=rubbish", set()), ("add=true&domain=%00", {"domain"})])
+def test_what_makes_no_sense_is_told_of_and_the_rest_holds(site, story, query, wrong):
+    job = story.tell()
+    page = site.page(f"/compare?{query}", status=422)
+    assert set(page.errors) == wrong
+    assert ("the list begins at its start" in page.text) == (not wrong)
+    assert [box["value"] for box in page.all("#choose input[type=checkbox]")] == [job.id]
 
 
 def test_evil_names_are_shown_as_text(site, story):

@@ -1,3 +1,5 @@
+"""Configurations of a job: all of them, and one by itself."""
+
 from __future__ import annotations
 
 import csv
@@ -9,14 +11,9 @@ import pytest
 
 from models.chunks import skip_key, skip_of
 from skipmap.profiling.search import DENSE
-from tests.web.pages.story import HELD_OUT_IDS, IDS, Story, make_story, set_content
+from tests.web.pages.story import IDS, set_content
 
 EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
-
-
-@pytest.fixture
-def story(bench) -> Story:
-    return make_story(bench)
 
 
 def address(job, more=""):
@@ -38,12 +35,15 @@ def test_all_configurations_with_their_figures(site, story):
     assert keys(page) == in_order(stored)
     for key, row in zip(keys(page), page.table("configurations"), strict=True):
         score = stored[skip_of(key)]
-        assert (row[2], row[4]) == (f"{score.accept:.3f}", f"{score.metric:.3f}")
-        assert row[1] == str(len(skip_of(key)))
+        assert (row[3], row[5]) == (f"{score.accept:.3f}", f"{score.metric:.3f}")
+        assert row[2] == str(len(skip_of(key)))
+        # Four prompts are few.
+        is_checked = key == ",".join(map(str, job.best["skip"]))
+        assert row[1] == ("passes, not certain" if is_checked else "\u2013")
         if key == "dense":
-            assert row[8] == "dense"
+            assert row[9] == "dense"
         elif limits.admits(score):
-            assert row[8] == "feasible"
+            assert row[9] == "feasible"
         else:
             missed = [
                 name
@@ -53,7 +53,7 @@ def test_all_configurations_with_their_figures(site, story):
                 )
                 if not kept
             ]
-            assert row[8] == f"below: {', '.join(missed)}"
+            assert row[9] == f"below: {', '.join(missed)}"
     (selected,) = page.all("table#configurations tr.selected th")
     assert selected["data-value"] == skip_key(skip_of(",".join(map(str, job.best["skip"]))))
 
@@ -96,10 +96,25 @@ def test_pages_go_on_by_cursor(site, story, monkeypatch):
     assert page.links["Back to the start"] == address(job, "?sort=skip&order=asc")
 
 
-@pytest.mark.parametrize("query", ["?cursor=rubbish", "?level=many", "?sort=name", "?feasible=perhaps"])
-def test_what_makes_no_sense_is_refused(site, story, query):
+@pytest.mark.parametrize(
+    ("query", "field", "words"),
+    [
+        ("cursor=rubbish", None, "the list begins at its start"),
+        ("level=many", "level", "Must be a whole number"),
+        ("sort=name", "sort", "Must be 'skip'"),
+        ("feasible=perhaps", "feasible", "(given: 'perhaps')"),
+    ],
+)
+def test_what_makes_no_sense_is_told_of_and_the_rest_holds(site, story, query, field, words):
     job = story.tell()
-    assert site.get(address(job, query)).status_code == 422
+    page = site.page(address(job, f"?order=desc&{query}"), status=422)
+    assert set(page.errors) == ({field} if field else set())
+    assert words in page.text
+    assert page.form(address(job))["order"] == "desc"
+    assert sorted(keys(page)) == sorted(keys(site.page(address(job))))
+    # A file holds all that was asked for, from its beginning, or is none.
+    for ending in ("csv", "json"):
+        assert site.get(f"{address(job)}.{ending}?{query}").status_code == (422 if field else 200)
 
 
 def test_a_filter_that_fits_nothing_says_so(site, story):
@@ -138,11 +153,11 @@ def test_the_table_is_live(site, story):
 def test_cost_comes_with_the_result(site, story):
     job = story.submit(story.spec())
     claimed = story.reach("cost")
-    assert {row[6] for row in site.page(address(job)).table("configurations")} == {"\u2013"}
+    assert {row[7] for row in site.page(address(job)).table("configurations")} == {"\u2013"}
     story.store(claimed)
     story.finish(claimed)
     story.work_off()
-    costs = {row[1]: row[6] for row in site.page(address(job)).table("configurations")}
+    costs = {row[2]: row[7] for row in site.page(address(job)).table("configurations")}
     assert costs == {"0": "1.000\u00d7", "1": "0.800\u00d7", "2": "0.600\u00d7"}
 
 
@@ -178,7 +193,10 @@ def test_one_configuration_stands_beside_dense_and_the_floors(site, story):
         if skip != DENSE:
             assert accept[6] == ("kept" if limits.admits_accept(score) else "missed")
             assert metric[6] == ("kept" if limits.admits_metric(score) else "missed")
-            assert ("Publish this configuration" in page.links) == limits.admits(score)
+            action = (
+                "Publish this configuration" if list(skip) == job.best["skip"] else "Publish with an override"
+            )
+            assert (action in page.links) == limits.admits(score)
         assert len(page.all(".cells i.skipped")) - 1 == len(skip)
 
 
@@ -232,86 +250,36 @@ def test_the_held_out_check_is_shown_where_it_was_made(site, story):
     job = story.tell()
     best = ",".join(map(str, job.best["skip"]))
     page = site.page(address(job, f"/{best}"))
-    assert "On prompts that the search never saw, it keeps both floors." in page.text
+    assert page.all(".notice-title")[0].get_text() == "Held-out check: passes, not certain"
     assert "1.20\u00d7" in page.text
     assert "1.10\u00d7 to 1.30\u00d7" in page.text
     other = next(skip for skip in story.stored(job.id) if skip != DENSE and list(skip) != job.best["skip"])
     assert "It was not checked on held-out prompts" in site.page(address(job, f"/{skip_key(other)}")).text
 
 
-def pairs(page):
-    return [
-        (
-            article.h3.span.get_text(strip=True),
-            [
-                side.select_one(".diff-text").get_text()
-                for side in article.select(".diff")[-1].select(".diff-side")
-            ],
-        )
-        for article in page.all("#answers article")
-    ]
-
-
-def test_answers_stand_side_by_side_a_page_at_a_time(site, story):
+@pytest.mark.parametrize(
+    ("passes", "prompts", "tone", "word", "action"),
+    [
+        (True, 64, "good", "confirmed", "Publish this configuration"),
+        (True, 4, "warning", "passes, not certain", "Publish this configuration"),
+        (False, 64, "bad", "fails", "Publish with an override"),
+    ],
+)
+def test_the_held_out_check_leads(site, story, passes, prompts, tone, word, action):
+    story.passes_gate, story.held_out_prompts = passes, prompts
     job = story.tell()
-    first = site.page(address(job, "/0"))
-    assert pairs(first) == [
-        (name, [story.text(DENSE, name), story.text(skip_of("0"), name)]) for name in IDS[:20]
-    ]
-    second = site.page(first.links["Next"].split("#")[0])
-    assert [name for name, _ in pairs(second)] == IDS[20:]
-    assert second.links["Back"].split("#")[0] == address(job, "/0?part=calibration")
-
-
-def test_only_where_answers_differ(site, story):
-    job = story.tell()
-    page = site.page(address(job, "/0?differing=true"))
-    differing = [name for number, name in enumerate(IDS) if number % 5]
-    assert [name for name, _ in pairs(page)] == differing
-    assert f"{len(differing)} of {len(IDS)}\u00a0answers differ" in page.one("#answers").get_text()
-
-
-def test_marks_are_ins_and_del_on_the_words_that_differ(site, story):
-    story.texts = {
-        ("dense", IDS[0]): "the quick brown fox",
-        ("0", IDS[0]): "the slow brown fox runs",
-    }
-    job = story.tell()
-    article = site.page(address(job, "/0")).all("#answers article")[0]
-    assert [mark.get_text().strip() for mark in article.find_all("del")] == ["quick"]
-    assert [mark.get_text().strip() for mark in article.find_all("ins")] == ["slow", "runs"]
-
-
-def test_held_out_answers_are_those_of_the_check(site, story):
-    job = story.tell()
-    best = ",".join(map(str, job.best["skip"]))
-    page = site.page(address(job, f"/{best}?part=held-out"))
-    assert [name for name, _ in pairs(page)] == HELD_OUT_IDS
-    assert "score 0.500" in page.text
-    # Of one that was not checked there are none: the calibration part is shown.
-    other = next(skip for skip in story.stored(job.id) if skip != DENSE and list(skip) != job.best["skip"])
-    assert [name for name, _ in pairs(site.page(address(job, f"/{skip_key(other)}?part=held-out")))] == IDS[
-        :20
-    ]
-
-
-def test_prompts_and_references_are_shown_where_the_service_has_them(site, story):
-    spec, set_id = story.with_set(set_content(["Which river?"], ["The Rhine."]))
-    job = story.tell(spec, calibration_set_id=set_id)
-    article = site.page(address(job, "/0")).all("#answers article")[0]
-    assert "Which river?" in article.get_text()
-    assert "The Rhine." in article.get_text()
-
-
-def test_prompts_that_are_not_here_are_named_by_their_ids(site, story):
-    job = story.tell()
-    assert "Prompts are named by their ids alone" in site.page(address(job, "/0")).text
-
-
-def test_dense_has_no_answers_beside_it(site, story):
-    page = site.page(address(story.tell(), "/dense"))
-    assert page.heading == "Dense"
-    assert not page.all("#answers")
+    page = site.page(address(job, f"/{','.join(map(str, job.best['skip']))}"))
+    badges = page.all("h1 .badge")
+    assert badges[0].get_text(strip=True) == word
+    assert f"badge-{tone}" in badges[0]["class"]
+    # Feasible is good news only where held-out prompts say the same.
+    assert any("badge-good" in badge["class"] for badge in badges) == (word == "confirmed")
+    (notice, *_) = page.all("main .notice")
+    assert f"notice-{tone}" in notice["class"]
+    assert f"Held-out check: {word}" in notice.get_text()
+    assert ("only with an override" in notice.get_text()) == (not passes)
+    (button,) = [link for link in page.all("a.button") if "/publish?" in link["href"]]
+    assert (button.get_text(strip=True), "primary" in button["class"]) == (action, passes)
 
 
 def test_evil_texts_are_shown_as_text(site, story):
@@ -328,27 +296,11 @@ def test_evil_texts_are_shown_as_text(site, story):
     assert "<img src=x" not in site.get(address(job)).text
 
 
-def test_very_long_texts_are_folded(site, story):
-    long = "word " * 400
-    story.texts = {("0", IDS[0]): long, ("0", IDS[1]): "short"}
-    job = story.tell()
-    first, second = site.page(address(job, "/0")).all("#answers article")[:2]
-    assert len(first.select(".diff-side details")) == 1
-    assert not second.select(".diff-side details")
-    assert first.select(".diff-side details .diff-text")[0].get_text() == long
-
-
-def test_a_page_of_answers_is_304_when_nothing_is_new(site, story):
-    job = story.tell()
-    first = site.get(address(job, "/0"))
-    assert site.get(address(job, "/0"), headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
-
-
 def test_accepted_drafts_have_a_column_where_the_floor_looks_at_them(site, story):
     job = story.tell(story.spec(accept_measure="accepted_drafts"))
     page = site.page(address(job))
     drafts = story.stored(job.id, "accepted_drafts")
     rows = dict(zip(keys(page), page.table("configurations"), strict=True))
-    assert {key: row[3] for key, row in rows.items()} == {
+    assert {key: row[4] for key, row in rows.items()} == {
         skip_key(skip): f"{score.accept:.3f}" for skip, score in drafts.items()
     }

@@ -4,16 +4,10 @@ import pytest
 
 from models.control import pause
 from models.sweep import settle_pausing
-from tests.web.pages.story import Story, make_story
 from tests.web.pages.test_jobs import failed
 from tests.web.site import Page
 
 ID = "00000000-0000-7000-8000-000000000000"
-
-
-@pytest.fixture
-def story(bench) -> Story:
-    return make_story(bench)
 
 
 def paused(story):

@@ -5,14 +5,8 @@ import pytest
 from skipmap.profiling.pareto import Score, pareto_front
 from skipmap.profiling.search import DENSE
 from tests.models.bench import LAYERS
-from tests.web.pages.story import Story, make_story
 
 KINDS = ("layers", "pareto", "cost", "speedup", "metric")
-
-
-@pytest.fixture
-def story(bench) -> Story:
-    return make_story(bench)
 
 
 def data(site, job, kind):

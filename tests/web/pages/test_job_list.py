@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import json
 import statistics
 import time
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 
@@ -16,8 +17,17 @@ EVIL = '"><script>alert(1)</script>'
 def submit(bench):
     """Submit a job; fields of the spec by name."""
 
-    def act(name=None, labels=None, method="prompt_lookup", domain="words", target="tiny", **options):
-        spec = make_spec(draft={"method": method}).model_copy(update={"name": name, "labels": labels or {}})
+    def act(
+        name=None,
+        labels=None,
+        method="prompt_lookup",
+        domain="words",
+        target="tiny",
+        strategy="tss",
+        **options,
+    ):
+        spec = make_spec(draft={"method": method}, strategy=strategy)
+        spec = spec.model_copy(update={"name": name, "labels": labels or {}})
         spec = spec.model_copy(
             update={
                 "domain": spec.domain.model_copy(update={"name": domain}),
@@ -74,7 +84,7 @@ def test_a_list_shows_how_far_jobs_are(site, bench, submit):
     assert second[3].startswith("8 of 9")
     assert "a second" in second[3]
     assert "left in this level" in second[3]
-    assert first[1] == "first words on tiny with prompt_lookup team: search"
+    assert first[1] == "first words on tiny with prompt_lookup team=search"
     assert (first[2], first[4]) == ("succeeded", "Result")
     assert page.one("[data-live=list]")
     assert ids(site.fragment("/jobs", "list")) == [running, done]
@@ -94,16 +104,20 @@ def test_a_failed_job_says_why(site, bench, submit):
 
 def test_filters_stand_in_the_address(site, submit):
     one = submit("Nightly run 100%", labels={"team": "a", "kind": "night"}, method="sam", domain="qa")
-    two = submit("other", labels={"team": "b"}, target="owner/model")
+    two = submit("other", labels={"team": "b"}, target="owner/model", strategy="shortgpt")
     for query, wanted in (
         ({}, [two, one]),
         ({"state": "running"}, [two, one]),
         ({"state": "failed"}, []),
         ({"draft": "sam"}, [one]),
         ({"domain": "words"}, [two]),
+        ({"strategy": "tss"}, [one]),
+        ({"strategy": "shortgpt"}, [two]),
+        ({"strategy": "annealing"}, []),
         ({"target": "owner/model"}, [two]),
         ({"label": "team:a"}, [one]),
         ({"label": "team=a"}, [one]),
+        ({"label": ' "team" = a'}, [one]),
         ({"label": ["team:a", "kind:night"]}, [one]),
         ({"label": ["team:a", "kind:day"]}, []),
         ({"name": "NIGHTLY"}, [one]),
@@ -121,7 +135,7 @@ def test_filters_stand_in_the_address(site, submit):
 
 
 def test_filters_offer_what_there_is_and_keep_what_is_chosen(site, submit):
-    submit(method="sam", target="owner/model")
+    submit(method="sam", target="owner/model", strategy="sleb")
     page = site.page("/jobs?draft=pia&state=paused&label=team:a&label=x:y&name=n")
     options = {
         str(choice["name"]): [option["value"] for option in choice.find_all("option")]
@@ -130,6 +144,10 @@ def test_filters_offer_what_there_is_and_keep_what_is_chosen(site, submit):
     assert options["target"] == ["", "owner/model"]
     assert options["draft"] == ["", "sam", "pia"]
     assert "cancelling" in options["state"]
+    assert options["strategy"] == ["", "sleb"]
+    words = page.one('form.filters select[name="strategy"]').get_text(" ", strip=True)
+    assert words == "Any strategy SLEB, by perplexity"
+    assert site.page("/jobs").table("jobs")[0][1].endswith("SLEB, by perplexity")
     form = page.form("/jobs")
     assert (form["draft"], form["state"], form["name"]) == ("pia", "paused", "n")
     labels = [field["value"] for field in page.all('form.filters [name="label"]')]
@@ -152,12 +170,54 @@ def test_pages_follow_each_other_with_their_filters(site, submit):
 
 
 @pytest.mark.parametrize(
-    "query",
-    ["state=asleep", "cursor=x", "limit=0", "label=team", f"name={'x' * 300}", "colour=red", "name=%00"],
+    ("query", "field", "words"),
+    [
+        ("state=asleep", "state", "Must be 'running'"),
+        (f"name={'x' * 300}", "name", "at most 200 characters"),
+        ("name=%00", "name", "no valid text"),
+        ("label=team", "label", "Write name=value (given: 'team')"),
+        ("label=x%3Dy&label=team", "label", "(given: 'team')"),
+        ('label="\\u0000"%3Dx', "label", "Write name=value"),
+    ],
 )
-def test_addresses_that_make_no_sense(site, query):
-    page = site.page(f"/jobs?{query}", status=422)
-    assert "Go back, correct it" in page.text
+def test_a_filter_that_makes_no_sense_is_told_of_beside_it(site, submit, query, field, words):
+    wanted, _ = submit(method="sam", labels={"x": "y"}), submit()
+    page = site.page(f"/jobs?draft=sam&{query}", status=422)
+    assert set(page.errors) == {field}
+    assert words in page.errors[field]
+    # The others hold, and what was asked for is still there to be changed.
+    assert ids(page) == [wanted]
+    form = page.form("/jobs")
+    assert form["draft"] == "sam"
+    assert form[field] in (parse_qs(query, keep_blank_values=True)[field])
+    assert page.links["Clear"] == "/jobs"
+    assert ids(site.fragment(f"/jobs?draft=sam&{query}", "list")) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("cursor=x", "the list begins at its start"),
+        ("cursor=WyJqb2JzIiwgIngiXQ", "the list begins at its start"),
+        ("limit=0", "limit: Must be at least 1"),
+        ("colour=red", "colour: "),
+        (f"{'x' * 400}=<b>", "xxx"),
+    ],
+)
+def test_so_is_what_has_no_control_above_the_list(site, submit, query, words):
+    wanted, _ = submit(method="sam"), submit()
+    page = site.page(f"/jobs?draft=sam&{query}", status=422)
+    assert "Not all of this address can be used" in page.text
+    assert words in page.one(".notice-warning").get_text(" ")
+    assert len(page.one(".notice-warning").get_text()) < 900
+    assert (page.errors, ids(page)) == ({}, [wanted])
+
+
+def test_what_could_not_be_used_is_not_carried_on(site, submit):
+    for _ in range(3):
+        submit(method="sam")
+    page = site.page("/jobs?draft=sam&limit=2&state=asleep&colour=red", status=422)
+    assert len(ids(site.page(page.links["Next"]))) == 1
 
 
 def test_what_people_write_is_shown_as_text(site, submit):
@@ -169,7 +229,10 @@ def test_what_people_write_is_shown_as_text(site, submit):
     page = site.page("/jobs")
     assert page.all("script:not([src])") == []
     assert names(page) == [EVIL]
-    assert f"{EVIL}: {EVIL}" in page.text
+    (badge,) = [each.get_text() for each in page.all("#jobs .badge-neutral")]
+    assert badge == f"{json.dumps(EVIL)}={json.dumps(EVIL)}"
+    # What a label is shown as finds it.
+    assert names(site.page(f"/jobs?{urlencode({'label': badge})}")) == [EVIL]
 
 
 def test_jobs_are_ticked_to_be_compared(site, submit):

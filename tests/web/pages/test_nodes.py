@@ -90,9 +90,25 @@ def test_filters_are_in_the_address(site, keep, digest):
     assert "No node fits" in site.page("/nodes?map=unknown").text
 
 
-@pytest.mark.parametrize("query", ["state=odd", "version=x", "map=%00", "cursor=x", "version=99999999999"])
-def test_filters_that_cannot_be(site, query):
-    assert site.get(f"/nodes?{query}").status_code == 422
+@pytest.mark.parametrize(
+    ("query", "field", "words"),
+    [
+        ("state=odd", "state", "Must be one of silent"),
+        ("version=x", "version", "Must be the number of a version (given: 'x')"),
+        ("version=99999999999", "version", "Must be the number"),
+        ("map=%00", "map", "no name has"),
+        ("cursor=x", None, "the list begins at its start"),
+    ],
+)
+def test_filters_that_cannot_be_are_told_of_and_the_others_hold(site, keep, query, field, words):
+    keep(report("a"))
+    assert len(nodes(site.page(f"/nodes?{query}", status=422))) == 1
+    page = site.page(f"/nodes?channel=nowhere&{query}", status=422)
+    assert set(page.errors) == ({field} if field else set())
+    assert words in page.text
+    assert "No node fits" in page.text
+    assert page.form("/nodes")["channel"] == "nowhere"
+    assert site.get(f"/nodes?{query}", headers={"X-Fragment": "nodes"}).status_code == 200
 
 
 def test_pages_keep_the_filter(site, keep, monkeypatch):

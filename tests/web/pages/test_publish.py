@@ -50,17 +50,17 @@ def test_points_stand_with_their_figures_and_verdicts(site, shop):
     page = site.page(f"{PATH}?job={job}")
     rows = page.table(f"points-{job}")
     assert [row[:3] for row in rows] == [
-        ["selected, paper, cheapest, fastest", "0, 2", "confirmed"],
-        ["on the front", "1", "not checked"],
+        ["selected, paper, cheapest, fastest", "confirmed", "0, 2"],
+        ["on the front", "not checked", "1"],
         ["dense", "dense", "dense"],
     ]
     assert rows[0][3:] == [f"1.20{TIMES}", f"0.60{TIMES}", "1.950", "1.900", "0.410", "0.500"]
     # A configuration that the address asks for is among them, if it is feasible.
-    assert [row[1] for row in site.page(f"{PATH}?job={job}&point=0").table(f"points-{job}")] == [
+    assert [row[2] for row in site.page(f"{PATH}?job={job}&point=0").table(f"points-{job}")] == [
         *("0, 2", "1", "0", "dense")
     ]
     page = site.page(f"{PATH}?job={job}&point=3")
-    assert [row[1] for row in page.table(f"points-{job}")] == ["0, 2", "1", "dense"]
+    assert [row[2] for row in page.table(f"points-{job}")] == ["0, 2", "1", "dense"]
     assert page.form(PATH)[f"point.{job}"] == "selected"
 
 
@@ -135,6 +135,50 @@ def test_the_gate_refuses_and_is_overridden(site, shop, bench):
     assert f"night traffic {EVIL}" in version.text
     assert document(site)["domains"]["qa"]["override"] == f"night traffic {EVIL}"
     assert bench.sql("SELECT actor FROM audit WHERE action = 'map.override'") == [site.user_id]
+
+
+def test_a_refused_point_stands_with_its_figures_above_the_reason(site, shop):
+    job = shop.job(passes_gate=False)
+    page = site.page(f"{PATH}?job={job}")
+    assert page.table(f"points-{job}")[0][1] == "fails"
+    (part,) = page.all(f'[data-show-for="point.{job}:selected"] .notice')
+    assert "notice-bad" in part["class"]
+    assert "The held-out check refuses 0, 2" in part.get_text()
+    assert "accept length 1.5000 (floor 1.9000, dense 2.0000)" in part.get_text()
+    assert page.table(part.find("table")["id"])[0] == [
+        *("Accept length (tokens a step)", "2.000", "1.500"),
+        *("\u221225.0 %", "\u22120.100 to 0.400 sparse minus dense"),
+    ]
+    assert page.one(f'textarea[name="override.{job}"]').find_parent("fieldset") is part.find_parent(
+        "fieldset"
+    )
+
+
+def test_a_point_that_is_not_certain_passes_and_says_why(site, shop):
+    job = shop.job(data={"n_calibration": 5, "n_held_out": 6, "left_out": {}, "shots": [], "digest": "d"})
+    page = site.page(f"{PATH}?job={job}")
+    assert page.table(f"points-{job}")[0][1] == "passes, not certain"
+    assert "6 are too few to be sure by, 20 the least" in page.text
+    assert send(site, shown(site, job) | {"new_name": "main"}).status_code == 303
+    assert document(site)["domains"]["qa"]["held_out"]["certain"] is False
+    assert site.page("/maps/main/versions/1").table("domains")[0][1] == "passes, not certain"
+
+
+def test_the_only_map_is_chosen_and_a_typed_name_stays(site, shop):
+    job = shop.job()
+    started_before = shown(site, job)
+    assert "map" not in started_before
+    shop.publish(job, name="alpha")
+    form = shown(site, job)
+    assert form["map"] == "alpha"
+    # Somebody else has made the first map meanwhile: the name that was typed is still that of a new one.
+    again = read(page_of(site, started_before | {"new_name": "No!"}, "publish", 422))
+    assert (again["map"], again["new_name"]) == ("*", "No!")
+    again = read(page_of(site, form | {"map": "*", "new_name": "No!"}, "publish", 422))
+    assert (again["map"], again["new_name"]) == ("*", "No!")
+    assert send(site, form).headers["Location"] == "/maps/alpha/versions/2"
+    shop.publish(job, name="beta")
+    assert shown(site, job)["map"] == ""
 
 
 def test_a_double_click_makes_one_version(site, shop):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tracemalloc
 
 import pytest
@@ -150,6 +151,17 @@ def test_hostile_files(site, bench, content, words):
     assert words in answer.get_data(as_text=True)
     assert len(answer.data) < 5000
     assert bench.sql("SELECT count(*) FROM calibration_sets") == [0]
+
+
+def test_places_in_lines_are_those_of_the_file(site):
+    mark = "\N{ZERO WIDTH NO-BREAK SPACE}"
+    content = (
+        f'{mark}{{"id": 1, "prompt": "\N{SNOWMAN}", x}}\r\n{{"id": 2,\r\n{mark}{{"id": 3, "prompt": "y"}}\r\n'
+    )
+    problems = as_script(site, content).get_json()["problems"]
+    places = [(text.partition(":")[0], *re.findall(r"at character (\d+)", text)) for text in problems]
+    # A byte order mark is none where a line begins that is not the first.
+    assert places == [("Line 1", "26"), ("Line 2", "10"), ("Line 3", "1")]
 
 
 def test_of_very_many_problems_the_first_are_told(site):

@@ -19,6 +19,16 @@ def control(found):
     return found.select_one("input, select, textarea")
 
 
+@pytest.mark.parametrize("macro", ["text('a.b', x, 'v', {more})", "select('a.b', x, [], 'v', {more})"])
+def test_a_note_has_a_place_of_its_own_even_while_it_is_empty(macro):
+    for note in (ATTACK, ""):
+        found = call(macro.format(more="note=n, error='e', help='h'"), "form", x="x", n=note)
+        attack_free(found)
+        assert found.select_one("#f-a-b-note[role=status]").get_text() == note
+        assert control(found)["aria-describedby"] == "f-a-b-help f-a-b-note f-a-b-error"
+    assert call(macro.format(more="help='h'"), "form", x="x").select("#f-a-b-note") == []
+
+
 @pytest.mark.parametrize("macro", CONTROLS)
 def test_text_shows_as_it_is(macro):
     found = call(macro.format(value="x"), "form", x=ATTACK, e=ATTACK, h=ATTACK)

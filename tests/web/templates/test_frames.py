@@ -79,6 +79,21 @@ def test_names_and_messages_show_as_they_are():
     assert found.select_one(".user-menu strong").get_text() == ATTACK
 
 
+def test_what_an_address_asks_for_in_vain_is_told_as_text():
+    found = page(PLAIN, {"leftovers": lambda: [ATTACK, "limit: must be at least 1"]})
+    assert [item.get_text() for item in found.select(".notice-warning li")] == [
+        ATTACK,
+        "limit: must be at least 1",
+    ]
+    assert not page(PLAIN).select(".notice")
+
+
+def test_scripts_are_told_which_forms_have_done_their_work():
+    found = page(PLAIN, {"sent_forms": lambda: ["one", "two"]})
+    assert found.select_one('meta[name="sent-forms"]')["content"] == "one two"
+    assert not page(PLAIN).select('meta[name="sent-forms"]')
+
+
 def test_the_footer_tells_the_release_whatever_a_page_calls_a_version():
     assert "Skipmap 1.2.3" in text(page(PLAIN, version="version 7 of a map").footer)
 

@@ -10,6 +10,8 @@ from web.frontend.gallery.components import WEB
 
 STYLES = WEB / "frontend" / "src" / "styles"
 TOKEN = re.compile(r"(--[\w-]+):\s*([^;]+);")
+HEX = r"#(?:[0-9a-f]{6}|[0-9a-f]{8})"
+PAIR = re.compile(rf"light-dark\(({HEX}), ({HEX})\)")
 MEANINGS = ("good", "warning", "bad", "info", "neutral")
 GROUNDS = ("page", "surface", "sunken", "hover")
 CHARTS = (
@@ -52,16 +54,9 @@ SHAPES = [
 ]
 
 
-def block(start: str) -> dict[str, str]:
-    """The tokens of the rule that begins so."""
-    source = (STYLES / "tokens.css").read_text(encoding="utf-8")
-    _, found, rest = source.partition(start + " {")
-    assert found, start
-    return {name[2:]: value for name, value in TOKEN.findall(rest.partition("}")[0])}
-
-
-LIGHT = block(":root")
-DARK = {**LIGHT, **block(':root[data-theme="dark"]')}
+SOURCE = (STYLES / "tokens.css").read_text(encoding="utf-8")
+TOKENS = {name[2:]: value for name, value in TOKEN.findall(SOURCE.partition("}")[0])}
+LIGHT, DARK = ({name: PAIR.sub(rf"\{theme}", value) for name, value in TOKENS.items()} for theme in (1, 2))
 
 
 def luminance(colour: str) -> float:
@@ -94,8 +89,17 @@ def test_contrast_is_computed_right():
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
 
-def test_dark_by_choice_and_dark_by_system_are_one():
-    assert block(':root[data-theme="dark"]') == block(':root:not([data-theme="light"])')
+def test_every_colour_stands_once_for_both_themes():
+    """Else a theme that is chosen and the same one of the system would differ."""
+    again = dict(TOKEN.findall(SOURCE.partition("}")[2]))
+    assert [name for name in again if "#" in TOKENS[name[2:]]] == []
+    assert sum(LIGHT[name] != DARK[name] for name in TOKENS) > 50
+
+
+@pytest.mark.parametrize("tokens", [LIGHT, DARK], ids=["light", "dark"])
+def test_the_arrow_of_a_select_can_be_seen(tokens):
+    colour = "#" + tokens["arrow"].partition("stroke='%23")[2][:6]
+    assert {ground for ground in GROUNDS if contrast(colour, tokens[ground]) < 3} == set()
 
 
 def test_every_token_that_is_used_exists():

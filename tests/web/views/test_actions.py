@@ -6,6 +6,7 @@ import pytest
 
 from api.views import job_view
 from models.jobs import JobState
+from tests.models.bench import make_spec
 from web.views.actions import ACTIONS, consequences, possible
 
 NAMES = {
@@ -38,6 +39,14 @@ def test_every_question_says_how_much_is_stored(bench, name):
     bench.store(bench.reach("single"))
     bench.sql("UPDATE levels SET done = 3 WHERE kind = 'single'")
     assert "4 of 6\u00a0evaluations of the levels so far are done" in told(name, view(bench, job.id))
+
+
+def test_ranking_figures_are_stored_work_too(bench):
+    job = bench.submit(make_spec(strategy="shortgpt"))
+    bench.store(bench.reach("rank"))
+    bench.sql("UPDATE levels SET done = 2 WHERE kind = 'rank'")
+    text = told("pause", view(bench, job.id))
+    assert "3 of 6\u00a0evaluations and ranking figures of the levels so far are done and stay stored" in text
 
 
 def test_work_that_is_lost_by_a_pause_is_told(bench):

@@ -70,7 +70,15 @@ def test_speed_and_quality_are_of_the_selected_on_held_out():
     speed, quality = speed_chart(jobs, address), metric_chart(jobs, address)
     assert speed["categories"] == ["qa"]
     assert speed["series"][0]["values"] == [
-        {"category": "qa", "value": 1.2, "low": 1.1, "high": 1.3, "url": "/jobs/job-0"}
+        {
+            "category": "qa",
+            "value": 1.2,
+            "low": 1.1,
+            "high": 1.3,
+            "gate": "confirmed",
+            "fails": False,
+            "url": "/jobs/job-0",
+        }
     ]
     (value,) = quality["series"][0]["values"]
     assert (value["value"], value["low"], value["high"]) == (0.0, -0.02, 0.03)

@@ -46,6 +46,19 @@ def test_what_was_cut_is_told_piece_by_piece():
     )
 
 
+def test_a_search_that_looks_at_some_sets_only_was_not_cut():
+    some = OUTCOME | {"exhaustive": False, "ranked": 30, "notes": ["sleb does not look at every set"]}
+    found = extent_of(some, 3)
+    assert (found.complete, found.title) == (
+        False,
+        "No bound cut the search; it looks at some sets only",
+    )
+    assert "dense among them. 30\u00a0ranking figures were taken. The search" in found.told
+    assert found.cuts == ("Sleb does not look at every set.",)
+    cut = extent_of(some | {"not_evaluated": {"3": 1}}, 3)
+    assert cut.title == "The search was cut short"
+
+
 @pytest.mark.parametrize(("max_depth", "number"), [(2, 0), (3, 0), (None, 0)])
 def test_depth_is_no_cut_where_the_pool_has_no_more(max_depth, number):
     assert len(extent_of(OUTCOME, max_depth).cuts) == number
@@ -98,6 +111,14 @@ def test_a_spec_that_does_not_fit_leads_to_a_clone(bench):
         ("job", {"state": "of a later version"}, "The job has changed"),
         ("level", {"idx": 0, "kind": "dense", "state": "running", "size": 1}, "Dense begins (1\u00a0unit)"),
         ("level", {"idx": 3, "kind": "level", "state": "done"}, "Sets of 3 is done"),
+        ("level", {"idx": 4, "kind": "level", "depth": 2, "state": "done"}, "Sets of 2 is done"),
+        ("level", {"idx": 1, "kind": "rank", "depth": 1, "state": "done"}, "Ranking layers is done"),
+        (
+            "level",
+            {"idx": 3, "kind": "rank", "depth": 2, "state": "done"},
+            "Ranking layers for sets of 2 is done",
+        ),
+        ("level", {"idx": 5, "kind": "cost", "depth": None, "state": "done"}, "Cost of a step is done"),
         ("level", {"idx": 5, "kind": "held_out", "state": "failed"}, "Held-out check has failed"),
         (
             "chunk",

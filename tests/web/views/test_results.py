@@ -155,7 +155,8 @@ def test_interval_charts_hold_the_documents_figures():
     assert (speed["unit"], speed["reference"], metric["reference"]) == ("\u00d7", 1.0, 0.0)
     assert speed["categories"] == ["0, 1"]
     (value,) = speed["series"][0]["values"]
-    assert value == {"category": "0, 1", "value": 1.2, "low": 1.1, "high": 1.3, "url": "/c/0,1"}
+    gate = {"gate": "passes, not certain", "fails": False}
+    assert value == {"category": "0, 1", "value": 1.2, "low": 1.1, "high": 1.3, "url": "/c/0,1", **gate}
     (value,) = metric["series"][0]["values"]
     assert (value["value"], value["low"], value["high"]) == (pytest.approx(0.0), -0.02, 0.03)
 

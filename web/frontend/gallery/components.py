@@ -56,6 +56,8 @@ def environment(**given: Any) -> Environment:
             "csrf_token": lambda: "a-token",
             "url_for": lambda endpoint, **values: f"#{endpoint}",
             "may": lambda scope: True,
+            "leftovers": list,
+            "sent_forms": list,
             "toasts": list,
             "me": Person(),
             "request_id": "5f0c1c1e9f0a4b7e",

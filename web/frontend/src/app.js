@@ -5,9 +5,11 @@
  */
 import * as ago from "./ago.js";
 import * as anchors from "./anchors.js";
+import * as announce from "./announce.js";
 import * as autosubmit from "./autosubmit.js";
 import * as copy from "./copy.js";
 import * as dialog from "./dialog.js";
+import * as errors from "./errors.js";
 import * as exports from "./exports.js";
 import * as live from "./live.js";
 import * as menu from "./menu.js";
@@ -17,15 +19,18 @@ import * as session from "./session.js";
 import * as showfor from "./showfor.js";
 import * as submits from "./submits.js";
 import * as toasts from "./toasts.js";
+import * as typed from "./typed.js";
 import * as upload from "./upload.js";
 
-// What sends a form in its own way comes before what watches all forms.
+// What sends a form in its own way comes before what watches all forms, and what fills forms in after what follows them.
 const parts = [
+  announce,
   ago,
   anchors,
   autosubmit,
   copy,
   dialog,
+  errors,
   exports,
   live,
   menu,
@@ -36,6 +41,7 @@ const parts = [
   toasts,
   upload,
   submits,
+  typed,
 ];
 for (const part of parts) {
   try {

@@ -62,6 +62,16 @@ export async function imageOf(id, kind) {
   return (figure && known.get(figure)?.drawing.image(kind)) ?? null;
 }
 
+/**
+ * What a chart shows as rows, for the kinds that can tell.
+ * @param {string} id of its figure
+ * @returns {import("./charts/figure.js").Rows|null} null when nothing is drawn
+ */
+export function rowsOf(id) {
+  const figure = document.getElementById(id);
+  return (figure && known.get(figure)?.drawing.rows()) ?? null;
+}
+
 /** @param {HTMLElement} figure */
 async function bringUpToDate(figure) {
   const plot = figure.querySelector("[data-chart-plot]");

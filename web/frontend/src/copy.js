@@ -1,9 +1,10 @@
 /**
  * Copying: `<button data-copy="#id">` copies the value or the text of the element it names, and says so.
  */
+import { announce } from "./announce.js";
 import { toast } from "./toasts.js";
 
-const SECONDS = 2;
+const SECONDS = 2.5;
 
 /** Copies at a press of such a button. */
 export function start() {
@@ -16,13 +17,18 @@ export function start() {
 }
 
 /**
- * Puts a text into the clipboard; the button says "Copied" for a while.
+ * Puts a text into the clipboard; the button says whether that worked, for a while.
  * @param {string} text
  * @param {Element} button
  */
 export async function copy(text, button) {
-  if (await write(text)) say(button, "Copied");
-  else toast("warning", "This browser does not allow copying. Select the text and copy it by hand.");
+  if (await write(text)) {
+    say(button, "Copied", "check");
+    announce("Copied.");
+  } else {
+    say(button, "Not copied", "warning");
+    toast("warning", "This browser does not allow copying. Select the text and copy it by hand.");
+  }
 }
 
 /** @param {Element} source */
@@ -57,16 +63,26 @@ function writeByHand(text) {
   return worked;
 }
 
-/** @param {Element} button @param {string} word */
-function say(button, word) {
+/** @type {WeakMap<Element, () => void>} */
+const ends = new WeakMap();
+
+/** Another word and icon on a button, which keeps its width meanwhile. @param {Element} button @param {string} word @param {string} icon */
+function say(button, word, icon) {
+  ends.get(button)?.();
   const label = button.querySelector("span") ?? button;
-  if (label.hasAttribute("data-said")) return;
-  const before = label.textContent;
-  label.setAttribute("data-said", "");
-  label.setAttribute("aria-live", "polite");
+  const use = button.querySelector("svg use");
+  const [text, href] = [label.textContent, use?.getAttribute("href")];
+  const style = button instanceof HTMLElement ? button.style : undefined;
+  style?.setProperty("min-inline-size", `${button.getBoundingClientRect().width}px`);
   label.textContent = word;
-  setTimeout(() => {
-    label.textContent = before;
-    label.removeAttribute("data-said");
-  }, SECONDS * 1000);
+  use?.setAttribute("href", `#icon-${icon}`);
+  const end = () => {
+    clearTimeout(timer);
+    ends.delete(button);
+    label.textContent = text;
+    if (href) use?.setAttribute("href", href);
+    style?.removeProperty("min-inline-size");
+  };
+  const timer = setTimeout(end, SECONDS * 1000);
+  ends.set(button, end);
 }

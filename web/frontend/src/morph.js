@@ -40,7 +40,7 @@ function mayUpdate(name, element) {
 }
 
 /** Whether a control holds something else than what the page came with. @param {Element} control */
-function isTouched(control) {
+export function isTouched(control) {
   if (control instanceof HTMLTextAreaElement) return control.value !== control.defaultValue;
   if (control instanceof HTMLSelectElement) {
     const options = [...control.options];

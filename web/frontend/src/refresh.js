@@ -5,12 +5,16 @@
  * The part that is asked for (`X-Fragment`) is `data-refresh-part`, else the last word of the address. It should begin with a
  * line of role "status" that says in short what is new: all of it read out at each change would be too much. A region that
  * is empty at first is filled at once, or when the closed <details> around it is opened.
+ *
+ * An answer that asks for a little patience (`Retry-After`) leaves what is there, and is asked for again a few times.
  */
 import { morph } from "./morph.js";
-import { ask, RequestFailed } from "./requests.js";
+import { ask, pauseAfter, RequestFailed } from "./requests.js";
 import { sessionIsOver } from "./session.js";
 
 const REST_MILLISECONDS = 400;
+const SOON_SECONDS = 5;
+const MOST_FAILURES = 3;
 /** @type {WeakMap<Element, ReturnType<typeof setTimeout>>} */
 const timers = new WeakMap();
 /** @type {WeakMap<Element, AbortController>} */
@@ -47,8 +51,8 @@ function onOpen(details) {
   for (const region of regions()) if (waiting.delete(region)) void refresh(region);
 }
 
-/** @param {HTMLElement} region */
-async function refresh(region) {
+/** @param {HTMLElement} region @param {number} [failures] in a row */
+async function refresh(region, failures = 0) {
   if (region.closest("details:not([open])")) {
     waiting.add(region);
     return;
@@ -66,8 +70,14 @@ async function refresh(region) {
     morph(region, await answer.text());
   } catch (error) {
     if (control.signal.aborted) return; // A later change is on its way.
-    if (error instanceof RequestFailed) tell(region, error);
-    else throw error;
+    if (!(error instanceof RequestFailed)) throw error;
+    const { retrySeconds } = error;
+    if (0 < retrySeconds && retrySeconds <= SOON_SECONDS && failures < MOST_FAILURES) {
+      const pause = pauseAfter(failures + 1, { retrySeconds });
+      timers.set(region, setTimeout(() => void refresh(region, failures + 1), pause));
+      return;
+    }
+    tell(region, error);
   }
   region.removeAttribute("aria-busy");
 }

@@ -6,7 +6,7 @@
  * `skipmap:session-back`.
  */
 import { ask, SITE } from "./requests.js";
-import { toast } from "./toasts.js";
+import { remove, toast } from "./toasts.js";
 
 let isOver = false;
 /** @type {Element|undefined} */
@@ -52,7 +52,7 @@ async function lookAgain() {
   }
   isOver = false;
   giveToken(token);
-  shown?.remove();
+  if (shown) remove(shown);
   toast("good", "You are signed in again.");
   document.dispatchEvent(new CustomEvent("skipmap:session-back"));
 }
@@ -62,7 +62,7 @@ function refuse() {
   const before = shown;
   const text = "Somebody else is signed in now. What you typed is still here, but it cannot be sent from this page.";
   shown = toast("warning", text, { link: { label: "Open the page anew in another tab", href: location.href } });
-  if (before !== shown) before?.remove();
+  if (before && before !== shown) remove(before);
 }
 
 /** @param {Document} page @param {string} name */

@@ -5,17 +5,17 @@
  * columns stands before the name of each.
  */
 
-/** @typedef {string|number|boolean|null} Value */
+/**
+ * @typedef {string|number|boolean|null} Value
+ * @typedef {{columns: string[], rows: Value[][]}} Data
+ */
 
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
 const NOTHING = ["", "\u2013"];
 /** A spreadsheet would run text that begins so. */
 const FORMULA = /^[=+\-@\t\r]/;
 
-/**
- * @param {HTMLTableElement} table
- * @returns {{columns: string[], rows: Value[][]}}
- */
+/** @param {HTMLTableElement} table @returns {Data} */
 export function dataOf(table) {
   const heads = grid([...(table.tHead?.rows ?? [])]);
   const width = Math.max(0, ...heads.map((row) => row.length));
@@ -31,15 +31,13 @@ export function dataOf(table) {
   };
 }
 
-/** @param {HTMLTableElement} table @returns {string} as RFC 4180 has it */
-export function csvOf(table) {
-  const { columns, rows } = dataOf(table);
+/** @param {Data} data @returns {string} as RFC 4180 has it */
+export function csvOf({ columns, rows }) {
   return [columns, ...rows].map((row) => row.map(csvCell).join(",") + "\r\n").join("");
 }
 
-/** @param {HTMLTableElement} table @returns {string} a list of objects */
-export function jsonOf(table) {
-  const { columns, rows } = dataOf(table);
+/** @param {Data} data @returns {string} a list of objects */
+export function jsonOf({ columns, rows }) {
   const items = rows.map((row) => Object.fromEntries(row.map((value, index) => [columns[index], value])));
   return JSON.stringify(items, null, 2) + "\n";
 }

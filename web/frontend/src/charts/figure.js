@@ -18,6 +18,8 @@
  * @property {string} [summary] for screen readers
  * @property {string} [zoom] what a closer view shows, where there is one
  * @property {string} [empty]
+ * @property {() => Rows} [rows] all that the data hold, whatever is in view
+ * @typedef {import("../tables.js").Data & {part?: string}} Rows `part` tells how many of how many they are, if not all
  * @typedef {(data: any, look: Look, width: number, isNear?: boolean) => Picture} Kind
  */
 import { init } from "./echarts.js";
@@ -163,6 +165,12 @@ export class Drawing {
     this.touched = point;
     if (this.isTouch && !wasTouched) return; // The first touch shows what it is.
     open(point, event.event?.event);
+  }
+
+  /** @returns {Rows|null} */
+  rows() {
+    if (!this.chart) return null;
+    return this.kind(this.data, lookAt(this.plot), this.width).rows?.() ?? null;
   }
 
   /** @param {"png"|"svg"} kind @returns {Promise<Blob|null>} */

@@ -2,7 +2,14 @@
  * Values of several series in several categories, side by side: as bars or as dots, with whiskers where there are intervals.
  *
  * @typedef {import("./look.js").Look} Look
- * @typedef {{category: string, value: number|null, low?: number|null, high?: number|null, url?: string|null}} Value
+ * @typedef {object} Value `gate`: what held-out prompts say of it; `fails`: they do not let it pass, so its dot is hollow
+ * @property {string} category
+ * @property {number|null} value
+ * @property {number|null} [low]
+ * @property {number|null} [high]
+ * @property {string|null} [gate]
+ * @property {boolean} [fails]
+ * @property {string|null} [url]
  * @typedef {object} Data
  * @property {string} unit
  * @property {number|null} [reference]
@@ -44,6 +51,10 @@ export function grouped(data, look, width, form) {
   if (typeof reference === "number") {
     const label = `Reference: ${withUnit(reference, unit, 2)}`;
     entries.push({ label, mark: (x, y) => [line([[x - 8, y], [x + 8, y]], style)] });
+  }
+  if (form === "dots" && values.some((each) => each.fails)) {
+    const style = dotStyle(look.text, look, true);
+    entries.push({ label: "Hollow: fails the held-out check", mark: (x, y) => [shape(SHAPES[0], x, y, 5.5, style, look)] });
   }
   const legend = legendOf(entries, look, width);
   // A sign stands behind each figure, words stand once at the axis.
@@ -148,11 +159,16 @@ function seriesOf({ categories, series, unit }, index, look, layout, scale, form
         const lines = hasInterval ? whisker(ends[0], ends[1], stroke, 3) : [];
         return { type: "group", children: [pointed(rect(bar, style), look), ...lines] };
       }
-      const style = { fill, stroke: look.surface, lineWidth: 1 };
+      const style = dotStyle(fill, look, item.fails);
       const lines = hasInterval ? whisker(ends[0], ends[1], { stroke: fill, lineWidth: 2 }) : [];
       return { type: "group", children: [...lines, shape(SHAPES[index % SHAPES.length], ...end, 5.5, style, look)] };
     },
   };
+}
+
+/** @param {string} fill @param {Look} look @param {boolean} [isHollow] */
+function dotStyle(fill, look, isHollow) {
+  return isHollow ? { fill: look.surface, stroke: fill, lineWidth: 2 } : { fill, stroke: look.surface, lineWidth: 1 };
 }
 
 /** @param {[number, number]} base @param {[number, number]} end @param {Layout} layout */
@@ -171,6 +187,7 @@ function about(item, name, unit) {
   if (typeof item.low === "number" && typeof item.high === "number") {
     facts.push(["Interval", `${number(item.low)} to ${withUnit(item.high, unit)}`]);
   }
+  if (item.gate) facts.push(["Gate", item.gate]);
   return { title: `${item.category}, ${name}`, facts, url: item.url };
 }
 

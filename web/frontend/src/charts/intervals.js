@@ -1,7 +1,7 @@
 /**
  * Figures with their intervals, by category and series: a dot with whiskers each, and a line at the reference.
  *
- * Data: `{unit, reference, categories, series: [{name, values: [{category, value, low, high, url}]}]}`.
+ * Data: `{unit, reference, categories, series: [{name, values: [{category, value, low, high, gate, fails, url}]}]}`.
  */
 import { grouped } from "./grouped.js";
 

@@ -73,6 +73,33 @@ export function pareto(data, look, width, isNear = false) {
     note: noteOf(data, points.length),
     summary: summaryOf(points),
     zoom: hasZoom ? "Zoom in on what is feasible" : undefined,
+    rows: () => rowsOf(data),
+  };
+}
+
+/**
+ * Dense and all points. Where they are a choice of more, a column and the file's name say so.
+ * @param {Data} data
+ * @returns {import("./figure.js").Rows}
+ */
+function rowsOf(data) {
+  const { points, dense, limited, shown = points.length, total = shown } = data;
+  const isPart = shown < total;
+  const sample = isPart ? [`${shown} of ${total} configurations`] : [];
+  const limits = (/** @type {number|null|undefined} */ value) => (limited ? [value ?? null] : []);
+  return {
+    columns: [
+      ...["Skipped layers", "Level", data.x, data.y, ...(limited ? [limited] : []), "Feasible", "Front", "Selected"],
+      ...(isPart ? ["Sample"] : []),
+    ],
+    rows: [
+      ...(dense ? [["dense", 0, dense.x, dense.y, ...limits(null), null, false, false, ...sample]] : []),
+      ...points.map((point) => [
+        ...[point.skip.join(","), point.level ?? null, point.x, point.y, ...limits(point.limited)],
+        ...[point.feasible, point.front, point.selected, ...sample],
+      ]),
+    ],
+    part: isPart ? `${shown}-of-${total}` : undefined,
   };
 }
 

@@ -1,58 +1,28 @@
-"""Administration: users, tokens, and the audit."""
+"""Users: the list, who is added, what is changed, who stays."""
 
 from __future__ import annotations
 
-import csv
-import io
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
 
 import pytest
-from argon2 import PasswordHasher
 
-from models import passwords
 from models.accounts import create_token, create_user, find_user
-from models.audit import record
 from models.passwords import verify
-from models.sessions import end_sessions, open_session
+from models.sessions import open_session
+from tests.web.pages.administration import actions, grace
 from tests.web.site import COOKIE, Page, Site
-from web.filters import NONE
+
+__all__ = ["grace"]
 
 PASSWORD = "correct horse battery"
-
-
-@pytest.fixture(autouse=True)
-def _quick_hashes(monkeypatch):
-    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
-
-
-@pytest.fixture
-def grace(database) -> str:
-    """A user to change."""
-    return database.transaction(create_user, "grace", role="editor").id
 
 
 def add(site: Site, **fields: Any) -> Page:
     return Page(
         site.post("/admin/users", {"name": "ada", "role": "editor", "way": "made", "once": "m", **fields})
     )
-
-
-def make_token(site: Site, **fields: Any) -> Page:
-    sent = {
-        "user": "grace",
-        "name": "nodes",
-        "scopes": ["maps:read"],
-        "lifetime": "30",
-        "once": "m",
-        **fields,
-    }
-    return Page(site.post("/admin/tokens", sent))
-
-
-def actions(bench) -> list[str]:
-    return list(bench.sql("SELECT action FROM audit ORDER BY id"))
 
 
 class TestUsers:
@@ -267,136 +237,3 @@ class TestUsers:
             pages = sorted(pool.map(send, range(3)), key=lambda page: page.status)
         assert [page.status for page in pages] == [201, 303, 303]
         assert verify(database, "grace", pages[0].one("#password").get_text()) is not None
-
-
-class TestTokens:
-    def test_the_list_shows_whose_they_are_and_how_they_stand(self, site, grace, database):
-        make_token(site)
-        make_token(site, name="second", scopes=["jobs:read", "jobs:write"], lifetime="never", once="2")
-        rows = site.page("/admin/tokens").table("tokens")
-        assert [row[:2] for row in rows] == [["second", "grace"], ["nodes", "grace"]]
-        assert rows[0][3:5] == ["jobs:read jobs:write", "valid"]
-        assert rows[0][6:8] == ["never", "never"]
-        site.post(f"/admin/users/{grace}/disable")
-        assert {row[4] for row in site.page("/admin/tokens").table("tokens")} == {"disabled"}
-
-    def test_the_list_is_paged_and_filtered(self, site, grace, monkeypatch):
-        monkeypatch.setattr("web.pages.admin_tokens._TOKENS_A_PAGE", 2)
-        for number in range(3):
-            make_token(site, name=f"t{number}", once=str(number))
-        make_token(site, name="own", user="admin 0", once="own")
-        first = site.page("/admin/tokens?user=grace")
-        assert [row[0] for row in first.table("tokens")] == ["t2", "t1"]
-        assert [row[0] for row in site.page(first.links["Next"]).table("tokens")] == ["t0"]
-        assert "Nobody of this name" in site.page("/admin/tokens?user=gra").text
-        assert "Nobody of this name" in site.page("/admin/tokens?user=%00").text
-        assert site.get("/admin/tokens?cursor=bm8").status_code == 422
-
-    def test_a_token_is_made_for_somebody(self, site, grace, app, bench):
-        assert site.page("/admin/tokens/new?user=grace").one('input[name="user"]')["value"] == "grace"
-        page = make_token(site, scopes=["admin", "nodes:report"])
-        assert page.status == 201
-        secret = page.one("#secret").get_text()
-        me = app.test_client().get("/api/v1/me", headers={"Authorization": f"Bearer {secret}"}).get_json()
-        assert (me["user_name"], me["scopes"]) == ("grace", ["nodes:report", "admin"])
-        assert bench.sql("SELECT actor, action FROM audit") == [(site.user_id, "token.create")]
-        assert make_token(site).status == 303
-
-    def test_a_token_of_nobody_is_not_made(self, site, bench):
-        page = make_token(site, user="nobody")
-        assert (page.status, set(page.errors)) == (422, {"user"})
-        assert make_token(site, user="", once="2").status == 422
-        assert make_token(site, user="\0", once="3").status == 422
-        assert bench.sql("SELECT count(*) FROM tokens") == [0]
-
-    def test_any_token_is_revoked_after_a_question(self, site, grace, app, bench):
-        secret = make_token(site).one("#secret").get_text()
-        page = site.page("/admin/tokens")
-        question = site.page(page.links["Revoke"])
-        assert "It is grace's." in question.text
-        assert "The token is revoked." in site.follow(page.links["Revoke"]).text
-        answer = app.test_client().get("/api/v1/me", headers={"Authorization": f"Bearer {secret}"})
-        assert answer.status_code == 401
-        assert "Revoke" not in site.page("/admin/tokens").links
-        assert actions(bench) == ["token.create", "token.revoke"]
-
-    def test_a_session_ends_with_its_token(self, site, grace, app, database):
-        def work(session: Any) -> tuple[str, str]:
-            token, secret = create_token(session, grace, "one", ["jobs:read"])
-            return token.id, secret
-
-        token_id, secret = database.transaction(work)
-        other = Site(app.test_client())
-        token = other.page("/sign-in").all('input[name="csrf_token"]')[0]["value"]
-        other.client.post("/sign-in", data={"csrf_token": token, "way": "token", "token": secret})
-        assert other.get("/account").status_code == 200
-        site.post(f"/admin/tokens/{token_id}/revoke")
-        assert other.get("/account").status_code == 303
-
-
-class TestAudit:
-    @pytest.fixture
-    def filled(self, site, grace, database):
-        def work(session: Any) -> None:
-            for number in range(3):
-                record(session, site.user_id, "channel.move", "chat/production", f"r{number}", version=number)
-            record(session, grace, "map.publish", "=HYPERLINK(1)", None, reason="a, b", parts=[1, 2])
-            record(session, "visitor", "session.refuse", "unknown", None)
-
-        database.transaction(work)
-
-    def test_entries_are_readable(self, site, filled):
-        rows = site.page("/admin/audit").table("audit")
-        assert rows[0][1:5] == ["visitor", "session.refuse", "unknown", NONE]
-        assert rows[1][1:4] == ["grace", "map.publish", "=HYPERLINK(1)"]
-        # PostgreSQL orders the names.
-        assert set(rows[1][4].split("; ")) == {"reason a, b", "parts [1, 2]"}
-        assert rows[2][4:] == ["version 2", "r2"]
-
-    @pytest.mark.parametrize(
-        ("query", "amount"),
-        [
-            ("actor=grace", 1),
-            ("actor=nobody", 0),
-            ("action=channel.move", 3),
-            ("action=channel", 0),
-            ("subject=chat/production", 3),
-            ("actor=grace&action=channel.move", 0),
-            ("actor=visitor", 1),
-            ("actor=%00&action=%00&subject=%00", 0),
-        ],
-    )
-    def test_filters_are_in_the_address(self, site, filled, query, amount):
-        page = site.page(f"/admin/audit?{query}")
-        assert len(page.table("audit")) == amount
-        if not amount:
-            assert "Nothing fits" in page.text
-
-    def test_the_list_is_paged(self, site, filled, monkeypatch):
-        monkeypatch.setattr("web.pages.admin_audit._LINES_A_PAGE", 2)
-        first = site.page("/admin/audit?action=channel.move")
-        assert [row[4] for row in first.table("audit")] == ["version 2", "version 1"]
-        second = site.page(first.links["Next"])
-        assert [row[4] for row in second.table("audit")] == ["version 0"]
-        assert second.links["Back to the start"] == "/admin/audit?action=channel.move"
-        assert site.get("/admin/audit?cursor=%00").status_code == 422
-
-    def test_all_of_it_can_be_taken_away(self, site, filled, monkeypatch):
-        monkeypatch.setattr("web.pages.admin_audit._CSV_LINES", 2)
-        answer = site.get("/admin/audit.csv")
-        assert answer.mimetype == "text/csv"
-        assert "attachment" in answer.headers["Content-Disposition"]
-        rows = list(csv.DictReader(io.StringIO(answer.get_data(as_text=True))))
-        assert [row["action"] for row in rows] == ["session.refuse", "map.publish", *["channel.move"] * 3]
-        assert rows[1]["subject"] == "'=HYPERLINK(1)"
-        assert rows[1]["actor"] == "grace"
-        few = site.get("/admin/audit.csv?action=map.publish").get_data(as_text=True)
-        assert len(few.splitlines()) == 2
-
-    def test_what_signs_in_and_out_is_there(self, site, app, database, grace):
-        database.transaction(end_sessions, grace)
-        other = Site(app.test_client())
-        token = other.page("/sign-in").all('input[name="csrf_token"]')[0]["value"]
-        other.client.post("/sign-in", data={"csrf_token": token, "way": "token", "token": "skm_wrong"})
-        assert site.page("/admin/audit").table("audit")[0][2] == "session.refuse"
-        assert other.client.get_cookie(COOKIE) is not None
