@@ -77,7 +77,7 @@ class Rollout:
     def _publish(self, name: str, points: Mapping[str, Any]) -> int:
         request = PublishRequest(
             jobs=[JobPoint(job=self.jobs[domain], point=point) for domain, point in points.items()],
-            # Kept only where held-out prompts do not confirm a point.
+            # Kept only where the held-out check refuses a point.
             override=dict.fromkeys(points, REASON),
         )
         version = self.client.maps.publish(MAP, request)

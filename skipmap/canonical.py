@@ -23,20 +23,44 @@ def digest(value: Any) -> str:
     return found.hexdigest()
 
 
-def bad_text(data: Any, place: str = "") -> str | None:
+def bad_text(data: Any) -> str | None:
     """Where plain data first holds text that cannot be stored (lone surrogate, NUL), as in ``a.b``; None if nowhere."""
-    if isinstance(data, str):
-        return place if "\0" in data or any("\ud800" <= c <= "\udfff" for c in data) else None
+    keys = _way_to_bad_text(data)
+    if keys is None:
+        return None
+    place = "".join(f".{key}" for key in reversed(keys))
+    # Empty keys, and dots that a key begins with, tell nothing at the front.
+    return place[min(len(keys), len(place) - len(place.lstrip("."))) :]
+
+
+def _way_to_bad_text(data: Any) -> list[str] | None:
+    """Keys from the innermost to the outermost: none are put together before there is something to tell."""
     parts: Iterable[tuple[Any, Any]] = ()
+    if isinstance(data, str):
+        return None if _can_be_stored(data) else []
     if isinstance(data, Mapping):
+        if not all(_can_be_stored(key) for key in data if isinstance(key, str)):
+            return []
         parts = data.items()
-        key = next((str(k) for k in data if isinstance(k, str) and bad_text(k) is not None), None)
-        if key is not None:
-            return place
     elif isinstance(data, list | tuple):
         parts = enumerate(data)
-    found = (bad_text(value, f"{place}.{key}".removeprefix(".")) for key, value in parts)
-    return next((where for where in found if where is not None), None)
+    for key, value in parts:
+        found = _way_to_bad_text(value)
+        if found is not None:
+            found.append(str(key))
+            return found
+    return None
+
+
+def _can_be_stored(text: str) -> bool:
+    if "\0" in text:
+        return False
+    try:
+        # What UTF-8 lacks are the lone surrogates.
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _pieces(value: Any) -> Iterator[str]:

@@ -62,3 +62,52 @@ def test_digest_is_sha256_of_the_utf8_text():
 )
 def test_text_that_cannot_be_stored_is_found(data, place):
     assert bad_text(data) == place
+
+
+def plain_bad_text(data, place=""):
+    """What ``bad_text`` says, character by character."""
+    if isinstance(data, str):
+        return place if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in data) else None
+    if isinstance(data, dict) and any(isinstance(k, str) and plain_bad_text(k) is not None for k in data):
+        return place
+    if not isinstance(data, dict | list | tuple):
+        return None
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        found = plain_bad_text(value, f"{place}.{key}".removeprefix("."))
+        if found is not None:
+            return found
+    return None
+
+
+hostile = st.text(st.sampled_from("a.\0\ud800\udbff\udc00\udfff\ue000\U0001f600"), max_size=3)
+harmless = st.text(st.sampled_from("ab."), max_size=3)
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | harmless | hostile,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.tuples(inner, inner)
+            | st.dictionaries(harmless | hostile | st.integers(), inner, max_size=3)
+        ),
+        max_leaves=8,
+    )
+)
+def test_bad_text_is_where_a_look_at_every_character_finds_it(data):
+    assert bad_text(data) == plain_bad_text(data)
+
+
+@pytest.mark.parametrize("end", ["", "\0", "\ud800"])
+def test_long_text_is_not_looked_at_character_by_character(end):
+    """Not one by one in Python, that is: a text of its own kind counts who asks."""
+
+    class Counted(str):
+        asked = 0
+
+        def __iter__(self):
+            Counted.asked += 1
+            return super().__iter__()
+
+    assert (bad_text({"a": Counted("x" * 500_000 + end)}) is None) == (not end)
+    assert Counted.asked == 0

@@ -23,13 +23,13 @@ def line_label(name: str, number: int) -> str:
     return f"{file_label(name)}, line {number}"
 
 
-def objects(lines: Iterable[bytes], name: str) -> Iterator[Numbered]:
+def objects(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[Numbered]:
     """Yield every line's object; a byte order mark and blank lines are skipped, an empty file is an error.
 
-    ``lines`` are the bytes of a file or an upload cut after each newline.
+    ``lines`` are the bytes of a file or an upload cut after each newline; ``first``: number of the first of them.
     """
     empty = True
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=first):
         where = line_label(name, number)
         text = decode(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line, where)
         if text.strip():
@@ -44,8 +44,9 @@ def decode(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
+        character = len(data[: error.start].decode("utf-8")) + 1
         raise InvalidInput(
-            where, f"not valid UTF-8 at byte {error.start + 1}; save the file as UTF-8"
+            where, f"not valid UTF-8 at character {character}; save the file as UTF-8"
         ) from None
 
 
@@ -53,7 +54,11 @@ def _object(text: str, where: str) -> dict[str, Any]:
     try:
         value = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        raise InvalidInput(where, f"not valid JSON: {error.msg} at column {error.colno}") from None
+        # The parser looks for more behind the end of the line, where nobody sees a place.
+        end = len(text.rstrip("\r\n"))
+        hint = "; give one whole object a line" if error.pos >= end else ""
+        character = min(error.pos, end) + 1
+        raise InvalidInput(where, f"not valid JSON: {error.msg} at character {character}{hint}") from None
     except (ValueError, RecursionError) as error:
         raise InvalidInput(where, f"not valid JSON: {error}") from None
     if not isinstance(value, dict):

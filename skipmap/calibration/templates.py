@@ -40,7 +40,9 @@ _LLAMA_2_SYSTEM = (
 # Llama 3 templates print today's date unless told one, and a prompt must not change overnight. This is the
 # date they fall back to.
 CHAT_DATE = "26 Jul 2024"
-_ANSWER_CUE = re.compile(r"(?:^|(?<=\s))(Answer(?: [^.:?!\n]*)?)[.:]$")
+# Bounded, for texts may be as long as they like: what follows the word is not looked at for each of its occurrences.
+_ANSWER_WORD = re.compile(r"(?<!\S)Answer(?![^ ])")
+_SENTENCE_ENDS = ".:?!"
 _OPTION_LINE = re.compile(r"[A-Z]\. ")
 
 
@@ -211,9 +213,18 @@ def _with_cue(user: str) -> str:
     """Prompt that ends in a cue: its own closing "Answer ..." sentence, else a line "Answer:"."""
     text = user.rstrip()
     last_line = text.rpartition("\n")[2]
-    if _ANSWER_CUE.search(last_line) and not _OPTION_LINE.match(last_line):
+    if _ends_in_cue(last_line) and not _OPTION_LINE.match(last_line):
         return text[:-1] + ":"
     return f"{text}\nAnswer:"
+
+
+def _ends_in_cue(line: str) -> bool:
+    """Whether the last sentence of a line says "Answer ..."; looks at each character a few times at most."""
+    if not line.endswith((".", ":")):
+        return False
+    # With the end of the sentence before it: a word that touches that one begins nothing.
+    start = max(line.rfind(end, 0, -1) for end in _SENTENCE_ENDS)
+    return _ANSWER_WORD.search(line[max(start, 0) : -1]) is not None
 
 
 _TEMPLATES: dict[str, Template] = {

@@ -1,6 +1,7 @@
 """The command line.
 
-Library: ``skipmap profile | compare | generate | show | report | models | drafts | doctor | router | keys | serve``.
+Library: ``skipmap profile | compare | generate | show | report | models | drafts | doctor | router | anchors | keys |
+serve``.
 Service: ``skipmap jobs | sets | maps | nodes | users``. Progress and logs go to stderr, the answer to stdout. Modules
 are imported when their command runs, so that help and errors come at once.
 """

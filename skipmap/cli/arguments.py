@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from skipmap import __version__
+from skipmap.cli.anchors_arguments import add_anchors_parser
 from skipmap.cli.commands import EXIT_CODES, command
 from skipmap.cli.job_arguments import add_jobs, add_sets
 from skipmap.cli.keys import add_keys_parser
@@ -13,6 +14,7 @@ from skipmap.cli.map_arguments import add_maps, add_nodes
 from skipmap.cli.router_arguments import add_router_parser
 from skipmap.cli.serve import add_serve_parser
 from skipmap.cli.spec_arguments import data_options, decoding_options, spec_options, target_options
+from skipmap.cli.train_head_arguments import add_train_head_parser
 from skipmap.cli.users_arguments import add_users
 
 
@@ -49,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     for name, text in (
         ("models", "list the known targets"),
         ("drafts", "list draft methods and their parameters"),
+        ("strategies", "list search strategies"),
         ("doctor", "check this machine's set-up"),
     ):
         listing = commands.add_parser(name, help=text)
@@ -61,6 +64,8 @@ def build_parser() -> argparse.ArgumentParser:
     add_users(commands)
     add_keys_parser(commands)
     add_router_parser(commands)
+    add_anchors_parser(commands)
+    add_train_head_parser(commands)
     add_serve_parser(commands)
     return parser
 

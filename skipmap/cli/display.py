@@ -67,6 +67,8 @@ def title(event: Counted) -> str:
         return f"held-out check of {event.points} point{'s' * (event.points != 1)}"
     if event.kind == "dense":
         return "dense"
+    if event.kind == "rank":
+        return f"ranking blocks for level {event.level}"
     return "level 1 (single blocks)" if event.kind == "single" else f"level {event.level}"
 
 

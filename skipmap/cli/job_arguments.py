@@ -89,7 +89,7 @@ def _submit(jobs: _Commands, common: argparse.ArgumentParser) -> None:
     job = parser.add_argument_group("about the job")
     job.add_argument("--name", help="name to show")
     job.add_argument(
-        "--label", action="append", default=[], metavar="K=V", help="label to find it by, repeatable"
+        "--label", action="append", default=[], metavar="NAME=VALUE", help="label to find it by, repeatable"
     )
     job.add_argument("--priority", type=int, metavar="N", help="0 to 9, 9 first (default 5)")
     job.add_argument("--watch", action="store_true", help="follow it to its end")
@@ -103,7 +103,10 @@ def _list(jobs: _Commands, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="T")
     parser.add_argument("--draft", metavar="D")
     parser.add_argument("--domain", metavar="NAME")
-    parser.add_argument("--label", action="append", default=[], metavar="K=V", help="repeatable: all of them")
+    parser.add_argument("--strategy", metavar="NAME", help="how it searches, as in `tss`")
+    parser.add_argument(
+        "--label", action="append", default=[], metavar="NAME=VALUE", help="repeatable: all of them"
+    )
     parser.add_argument("--limit", type=int, default=50, metavar="N", help="at most N (default 50)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=command("jobs_list"))

@@ -14,6 +14,8 @@ def level_title(level: LevelView) -> str:
         return "level 1 (single blocks)"
     if level.kind == "level":
         return f"level {level.depth}"
+    if level.kind == "rank":
+        return "ranking blocks" if level.depth == 1 else f"ranking blocks for level {level.depth}"
     return {"held_out": "held-out check", "cost": "cost"}.get(level.kind, level.kind)
 
 

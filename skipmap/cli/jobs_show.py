@@ -46,7 +46,7 @@ def show(job: JobView) -> None:
 def _head(job: JobView) -> Iterator[str]:
     name = f" ({job.name})" if job.name else ""
     yield f"job {job.id}{name}: {job.state}"
-    yield f"{job.domain} on {job.target} with draft {job.draft}, priority {job.priority}"
+    yield f"{job.domain} on {job.target} with draft {job.draft}, strategy {job.strategy}, priority {job.priority}"
     if job.labels:
         yield "labels: " + ", ".join(f"{key}={value}" for key, value in sorted(job.labels.items()))
     ended = f", ended {moment(job.finished_at)}" if job.finished_at else ""
@@ -97,9 +97,14 @@ def _outcome(outcome: Mapping[str, Any]) -> Iterator[str]:
         left_out = f", left out by the bounds: {skip_text(cut)}" if cut else ""
         yield f"pool: {skip_text(pool) if pool else 'empty'}{left_out}"
     if "exhaustive" in outcome:
-        extent = "nothing was cut" if outcome["exhaustive"] else "NOT exhaustive, the bounds cut the search"
+        extent = "nothing was cut" if outcome["exhaustive"] else "NOT exhaustive"
+        if outcome.get("pool_cut") or any((outcome.get("not_evaluated") or {}).values()):
+            extent += ", the bounds cut the search"
         yield f"searched: {outcome.get('evaluated')} configurations, {outcome.get('feasible')} feasible; {extent}"
+    if outcome.get("ranked"):
+        yield f"ranked: {outcome['ranked']} figures taken to put blocks in order"
     for level, count in (outcome.get("not_evaluated") or {}).items():
         yield f"not evaluated at level {level}: {count}"
     if outcome.get("stopped"):
         yield f"search ended: {outcome['stopped']}"
+    yield from (f"note: {note}" for note in outcome.get("notes") or ())

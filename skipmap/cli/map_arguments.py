@@ -93,7 +93,7 @@ def _publish(maps: _Commands, common: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DOMAIN=REASON",
-        help="publish a point that held-out prompts do not confirm; the reason is kept",
+        help="publish a point that the held-out check refuses; the reason is kept",
     )
     publish.add_argument("--router", type=Path, metavar="FILE", help="centroids of `skipmap router train`")
     publish.add_argument(

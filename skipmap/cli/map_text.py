@@ -9,6 +9,9 @@ from rich.table import Table
 from skipmap.cli.job_text import moment, skip_text
 from skipmap.client.maps import DomainView, MapView, MoveView, VersionView
 from skipmap.client.nodes import NodeView
+from skipmap.maps.verdict import verdict_of_point
+
+LOSSY = " (lossy: its acceptance rule changes answers)"
 
 
 def map_table(maps: Iterable[MapView]) -> Table:
@@ -51,11 +54,11 @@ def version_lines(version: VersionView) -> Iterator[str]:
     yield f"map {version.map} version {version.version}, published {moment(version.created_at)}"
     yield f"sha256 {version.digest}"
     yield f"target {target.id} ({target.num_layers} blocks, fingerprint {target.fingerprint[:12]})"
-    yield f"draft {draft.method}"
+    yield f"draft {draft.method}{LOSSY if draft.lossy else ''}"
     for name, domain in sorted(version.domains.items()):
         yield f"{name}: {_skipped(domain.skip, target.num_layers)}, {_figures(domain)}"
         if domain.override is not None:
-            yield f"    published against the held-out prompts: {domain.override}"
+            yield f"    published with an override: {domain.override}"
     if version.has_router:
         yield "with a router"
 
@@ -128,17 +131,16 @@ def node_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
 
 
 def _figures(domain: DomainView) -> str:
-    checked = domain.held_out
+    checked, word = domain.held_out, verdict_of_point(domain.skip, domain.held_out).word
     if checked is None:
         return "not checked on held-out prompts" if domain.skip else "nothing to check"
-    gate = "passes" if checked.passes_gate else "FAILS"
     accept, metric = checked.accept_length, checked.metric
     speedup = "" if checked.speedup is None else f", speed x{checked.speedup:.2f}"
     bounds = checked.intervals.get("speedup")
     if speedup and bounds:
         speedup += f" [{bounds[0]:.2f}, {bounds[1]:.2f}]" + (", no sure gain" if bounds[0] <= 1 else "")
     return (
-        f"held-out ({checked.n} prompts, {gate}): A {accept.dense:.3f} -> {accept.sparse:.3f}, "
+        f"held-out ({checked.n} prompts: {word}): A {accept.dense:.3f} -> {accept.sparse:.3f}, "
         f"{domain.metric.name} {metric.dense:.3f} -> {metric.sparse:.3f}{speedup}"
     )
 

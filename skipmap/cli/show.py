@@ -12,10 +12,14 @@ from rich.table import Table
 
 from skipmap.cli.console import AnswerConsole
 from skipmap.cli.counters import drafting_table
+from skipmap.cli.map_text import LOSSY
 from skipmap.cli.maps_local import read_any
 from skipmap.cli.values import complete
+from skipmap.maps.schema import HeldOutFigures
+from skipmap.maps.verdict import verdict_of_point
 from skipmap.profiling.documents import SCHEMA as RESULT_SCHEMA
 from skipmap.profiling.documents import without_prompts
+from skipmap.profiling.found import FoundTable, found_table
 from skipmap.profiling.summary import summary
 
 ROWS_SHOWN = 30
@@ -40,7 +44,9 @@ def _show_result(console: Console, document: Mapping[str, Any]) -> None:
     console.print("\n".join(summary(document)), soft_wrap=True)
     metric = document["metric"]["name"]
     table = Table(title="Configurations", caption=_caption(document))
-    for name in ("skip", "accept length", "accepted drafts", metric, "cost ratio", "feasible", "point"):
+    chosen_otherwise = any("admitted" in row for row in document["evaluations"])
+    marks = ("feasible", "admitted") if chosen_otherwise else ("feasible",)
+    for name in ("skip", "accept length", "accepted drafts", metric, "cost ratio", *marks, "point"):
         table.add_column(name, justify="left" if name in ("skip", "point") else "right")
     points: dict[tuple[int, ...], list[str]] = {}
     for name, skip in document["operating_points"].items():
@@ -55,13 +61,26 @@ def _show_result(console: Console, document: Mapping[str, Any]) -> None:
             f"{row['accepted_drafts']:.3f}",
             f"{row['metric']:.4f}",
             "-" if cost is None else f"{cost:.3f}",
-            "yes" if row["feasible"] else "no",
+            *("yes" if row.get(mark, True) else "no" for mark in marks),
             ", ".join(points.get(tuple(row["skip"]), ())),
         )
     console.print(table)
+    found = found_table(document)
+    if found:
+        console.print(_found(found))
     counters = drafting_table(document)
     if counters:
         console.print(counters)
+
+
+def _found(found: FoundTable) -> Table:
+    """What the strategy found on its way."""
+    table = Table(title=found.title, caption=found.about)
+    for name in found.columns:
+        table.add_column(name, justify="left" if "skip" in name or "sets built" in name else "right")
+    for row in found.rows:
+        table.add_row(*row)
+    return table
 
 
 def _caption(document: Mapping[str, Any]) -> str:
@@ -82,6 +101,7 @@ def _show_map(console: Console, document: Mapping[str, Any]) -> None:
     target, draft = document["target"], document["draft"]
     console.print(
         f"map {document['name']} for {target['id']} ({target['num_layers']} blocks), draft {draft['method']}"
+        f"{LOSSY if draft.get('lossy') else ''}"
     )
     table = Table()
     for name in (
@@ -91,7 +111,7 @@ def _show_map(console: Console, document: Mapping[str, Any]) -> None:
         table.add_column(name, justify="left" if name in ("domain", "skip", "held-out") else "right")
     for name, entry in sorted(document["domains"].items()):
         held = entry["held_out"]
-        verdict = "not checked" if held is None else "confirmed" if held["passes_gate"] else "NOT confirmed"
+        checked = None if held is None else HeldOutFigures.model_validate_json(json.dumps(held))
         table.add_row(
             name,
             ",".join(map(str, entry["skip"])) or "dense",
@@ -100,6 +120,6 @@ def _show_map(console: Console, document: Mapping[str, Any]) -> None:
             "-" if entry["cost_ratio"] is None else f"{entry['cost_ratio']:.3f}",
             "-" if entry["speedup"] is None else f"{entry['speedup']:.3f}x",
             _measured(held),
-            verdict if entry["skip"] else "-",
+            verdict_of_point(entry["skip"], checked).word,
         )
     console.print(table)

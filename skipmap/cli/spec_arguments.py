@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from skipmap.profiling.search import STRATEGIES
+
 
 def spec_options(parser: argparse.ArgumentParser) -> None:
     """All options that ``skipmap.cli.places`` puts into a spec."""
@@ -27,7 +29,8 @@ def spec_options(parser: argparse.ArgumentParser) -> None:
         "--domain", metavar="NAME", help="summarization, translation, qa, rag, mmlu, math or your own"
     )
     data_options(what)
-    search = parser.add_argument_group("how far to search")
+    search = parser.add_argument_group("how to search, and how far")
+    strategy_options(search)
     search.add_argument("--max-depth", type=int, metavar="K", help="most blocks skipped together (default 3)")
     search.add_argument(
         "--max-pool", type=int, metavar="P", help="most single blocks to combine (default 12)"
@@ -48,6 +51,24 @@ def spec_options(parser: argparse.ArgumentParser) -> None:
         "--force-no-signal", action="store_true", help="search even when dense scores no signal"
     )
     decoding_options(parser)
+
+
+def strategy_options(group: argparse._ArgumentGroup) -> None:
+    """Which strategy, and what it alone reads."""
+    group.add_argument(
+        "--strategy", metavar="NAME", help=f"{', '.join(STRATEGIES)} (default tss); see `skipmap strategies`"
+    )
+    group.add_argument(
+        "--beam-width", type=int, metavar="N", help="beam: sets of a level to build upon (default 8)"
+    )
+    group.add_argument("--draws", type=int, metavar="N", help="random: sets of each size (default 8)")
+    group.add_argument("--search-seed", type=int, metavar="N", help="random: of the draws (default 0)")
+    group.add_argument(
+        "--protect-first", type=int, metavar="N", help="greedy: first blocks never skipped (default 1)"
+    )
+    group.add_argument(
+        "--protect-last", type=int, metavar="N", help="greedy: last blocks never skipped (default 0)"
+    )
 
 
 def target_options(group: argparse._ArgumentGroup, required: bool = False) -> None:

@@ -15,11 +15,15 @@ _MAX_INSTRUCTION_WORDS = 30
 
 _INSTRUCTION_LINE = re.compile(r"(?P<instruction>[^\n]+)\n[ \t]*\n(?P<body>.*)", re.DOTALL)
 _INSTRUCTION_PREFIX = re.compile(r"(?:[^\s:]+[ \t]+){0,5}[^\s:]+:\s+(?P<body>.*)", re.DOTALL)
-_SENTENCE_END = re.compile(r"[.!?…]+[\"'”\u2019»)\]]*(?=\s|$)|[。\uff01\uff1f]")
+# Prompts may be long, so each character is looked at once: a row of marks is taken whole or not at all.
+_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”\u2019»)\]]*+(?=\s|$)|[。\uff01\uff1f]")
+_SOMETHING = re.compile(r"\S")
 # What stands before a full stop that ends no sentence: one letter (initials, "e.g") or a title.
 _ABBREVIATION = re.compile(
     r"(?:^|[\s.(])(?:[^\W\d_]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|Gen|Sen|Rep|Gov|No|vs|bzw|ca)\Z"
 )
+_ABBREVIATION_CHARACTERS = 6
+"""More than the longest one has, with what stands before it."""
 
 
 def first_sentence(item: Item) -> str:
@@ -27,11 +31,17 @@ def first_sentence(item: Item) -> str:
     prompt = item.turns[item.scored_turn or 0]
     line = _body(prompt).split("\n", 1)[0].strip()
     for end in _SENTENCE_END.finditer(line):
-        following = line[end.end() :].lstrip()
-        abbreviated = end.group() == "." and _ABBREVIATION.search(line[: end.start()])
-        if not following or not (abbreviated or following[0].islower()):
+        following = _SOMETHING.search(line, end.end())
+        if following is None or not (_abbreviates(line, end) or following[0].islower()):
             return line[: end.end()]
     return line
+
+
+def _abbreviates(line: str, end: re.Match[str]) -> bool:
+    if end[0] != ".":
+        return False
+    before = line[max(0, end.start() - _ABBREVIATION_CHARACTERS) : end.start()]
+    return _ABBREVIATION.search(before) is not None
 
 
 def corpus_figure(metric: Metric, texts: Sequence[str], items: Sequence[Item]) -> float:

@@ -98,7 +98,10 @@ def _with(**changes: Any) -> dict[str, Any]:
         (_with(meta=[1]), "meta: must be an object (given: [1])"),
         (_with(reference="x\0"), "reference: holds a NUL character"),
         ('{"id": "b", "prompt": "\\ud800"}', "prompt: holds half a surrogate pair"),
-        ('{"id": "b", "prompt": "x"', "not valid JSON: Expecting ',' delimiter at column"),
+        (
+            '{"id": "b", "prompt": "x"',
+            "not valid JSON: Expecting ',' delimiter at character 26; give one whole object a line",
+        ),
         ('{"id": "b", "prompt": "x", "prompt": "y"}', "field 'prompt' is given twice"),
         ('{"id": "b", "prompt": "x", "meta": {"v": NaN}}', "NaN is no JSON number"),
         ("[1, 2]", "must be a JSON object (given: [1, 2])"),
@@ -135,5 +138,46 @@ def test_empty_file(tmp_path: Path, data: bytes) -> None:
 def test_other_encodings_are_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"id": "a", "prompt": "x"}\n' + data)
-    with pytest.raises(InvalidInput, match=r"line 2: not valid UTF-8 at byte \d+; save the file as UTF-8"):
+    with pytest.raises(
+        InvalidInput, match=r"line 2: not valid UTF-8 at character \d+; save the file as UTF-8"
+    ):
         load_jsonl(path)
+
+
+BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+@pytest.mark.parametrize(
+    "before", ["", BOM, '{"id": "a", "prompt": "x"}\n', BOM + '{"id": "a", "prompt": "x"}\n']
+)
+@pytest.mark.parametrize(
+    ("line", "character"),
+    [
+        ('{"id": "b", "prompt": x}', 23),
+        (
+            '{"id": "b", "prompt": "\N{LATIN SMALL LETTER A WITH DIAERESIS}\N{SMILING FACE WITH SUNGLASSES}" "x"}',
+            28,
+        ),
+        ('{"id": "b",', 12),
+        ('{"id": "b", "prompt": "\N{SNOWMAN}"  ', 28),
+        ('{"id": "b"} x', 13),
+        ("[", 2),
+        ("{", 2),
+    ],
+)
+def test_the_place_of_a_mistake_is_counted_in_characters_of_its_line(before, line, character, end):
+    lines = (before + line + end).encode().splitlines(keepends=True)
+    with pytest.raises(InvalidInput) as caught:
+        parse_jsonl(lines, "x.jsonl")
+    assert caught.value.field.endswith(f"line {len(lines)}")
+    assert f" at character {character}" in caught.value.problem
+    is_cut = character > len(line)
+    assert caught.value.problem.endswith("one whole object a line") == is_cut
+
+
+@pytest.mark.parametrize("before", ["", BOM])
+def test_so_is_the_place_of_what_is_no_utf_8(before):
+    line = (before + '{"id": "\N{SNOWMAN}').encode() + b'\xe4"}\n'
+    with pytest.raises(InvalidInput, match="not valid UTF-8 at character 10;"):
+        parse_jsonl([line], "x.jsonl")

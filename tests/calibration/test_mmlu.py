@@ -67,7 +67,7 @@ def test_questions_from_one_on_keep_their_ids(save: Save) -> None:
         (HEADER + " ,a,b,c,d,1\n", r"line 2: prompt: empty"),
         (HEADER + "q,a,,c,d,1\n", r"line 2: choices: must be a list of non-empty strings"),
         (HEADER + 'q,a,b,c,d,1\n"never closed,a,b,c,d,1\nq,a,b,c,d,1\n', r"line 3: not valid CSV"),
-        (HEADER.encode() + b"q,a,b,c,d,1\nq\xe4,a,b,c,d,1\n", r"line 3: not valid UTF-8 at byte 2"),
+        (HEADER.encode() + b"q,a,b,c,d,1\nq\xe4,a,b,c,d,1\n", r"line 3: not valid UTF-8 at character 2"),
     ],
 )
 def test_errors_name_the_line(save: Save, text: str | bytes, problem: str) -> None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
 from skipmap.calibration.items import Item
@@ -116,6 +120,46 @@ def test_few_shot(tokenizer: PreTrainedTokenizerFast) -> None:
 )
 def test_few_shot_cue_is_not_doubled(tokenizer: PreTrainedTokenizerFast, prompt: str, cued: str) -> None:
     assert _text(tokenizer, "few_shot", [prompt]) == "<s>" + cued
+
+
+class Recorder:
+    """Stands for a tokenizer; keeps the text."""
+
+    eos_token, eos_token_id = "", None
+
+    def __call__(self, text: str) -> dict[str, list[int]]:
+        self.text = text
+        return {"input_ids": []}
+
+
+def _cued(prompt: str) -> str:
+    recorder = Recorder()
+    get_template("few_shot").render([prompt], [], [], cast(Any, recorder))
+    return recorder.text
+
+
+PLAIN_CUE = re.compile(r"(?:^|(?<=\s))Answer(?: [^.:?!\n]*)?[.:]$")
+"""A cue in one expression, which looks at a text again from each "Answer" on."""
+
+
+@given(
+    st.lists(st.sampled_from([" Answer", "Answer", "x", " ", "\t", "\n", ".", ":", "?", "!", "A. "])).map(
+        "".join
+    )
+)
+def test_what_counts_as_a_cue(prompt: str) -> None:
+    text = prompt.rstrip()
+    line = text.rpartition("\n")[2]
+    is_cue = PLAIN_CUE.search(line) and not line.startswith("A. ")
+    assert _cued(prompt) == (text[:-1] + ":" if is_cue else f"{text}\nAnswer:")
+
+
+@pytest.mark.parametrize("unit", ["Answer ", "Answer", " Answer.", ". Answer", "Answer:\t"])
+@pytest.mark.parametrize("end", ["", "x", ":"])
+def test_long_prompts_take_no_longer_than_their_length(unit: str, end: str) -> None:
+    """From each "Answer" to the end of a megabyte would be hours."""
+    prompt = unit * (1_000_000 // len(unit)) + end
+    assert _cued(prompt).startswith(prompt[:900_000])
 
 
 def test_plain(tokenizer: PreTrainedTokenizerFast) -> None:

@@ -14,6 +14,7 @@ from api.app import create_app
 from api.settings import ApiSettings
 from models.claim import Claim
 from models.lease import Beat, store_finding
+from tests.api.conftest import wait_for_hub
 from tests.models.bench import Bench
 
 DEADLINE_SECONDS = 30.0
@@ -54,6 +55,7 @@ class Api:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+        wait_for_hub()
         self._service.database.close()
         self._service.reports.close()
 

@@ -7,7 +7,7 @@ import pytest
 from skipmap.calibration.sources import sample_names
 from skipmap.drafts import registry
 from skipmap.drafts.prompt_lookup import PromptLookup, PromptLookupParams
-from skipmap.drafts.registry import draft_names
+from skipmap.drafts.registry import draft_names, draft_type
 from skipmap.target import loading
 
 
@@ -119,15 +119,23 @@ def test_every_method_is_compared_unless_told_otherwise(skipmap, words, monkeypa
     ran = skipmap(*words, "--json")
     assert ran.code == 0
     document = json.loads(ran.out)
-    assert sorted(document["drafts"]) == [name for name in draft_names() if name != "needy"]
-    (note,) = document["notes"]
+    needing = [
+        name
+        for name in draft_names()
+        if any(field.is_required() for field in draft_type(name).params_type.model_fields.values())
+    ]
+    assert sorted(document["drafts"]) == [name for name in draft_names() if name not in needing]
+    assert [note.partition(" ")[0] for note in document["notes"]] == needing
+    note = document["notes"][needing.index("needy")]
     assert note == (
         "needy is left out: it cannot be used with its defaults (checkpoint: Field required (given: {}))"
     )
     assert f"\nskipmap: note: {note}\n" in f"\n{ran.err}"
     given = json.loads(skipmap(*words, "--draft-param", "needy.checkpoint=a,b:c", "--json").out)
     assert given["drafts"]["needy:checkpoint=a,b:c"]["params"]["checkpoint"] == "a,b:c"
-    assert not given["notes"]
+    assert [note.partition(" ")[0] for note in given["notes"]] == [
+        name for name in needing if name != "needy"
+    ]
 
 
 def test_shared_parameters_yield_to_a_variants_own(skipmap, words):
@@ -174,7 +182,8 @@ def test_shared_parameters_yield_to_a_variants_own(skipmap, words):
     ],
 )
 def test_bad_option_is_one_line_that_names_it(skipmap, words, options, message):
-    ran = skipmap(*words, *options)
+    one = () if "--drafts" in options else ("--drafts", "sam")
+    ran = skipmap(*words, *options, *one)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"skipmap: {message}")
     assert ran.err.count("\n") == 1

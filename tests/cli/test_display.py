@@ -36,6 +36,7 @@ def test_pace_counts_from_where_the_phase_began(clock):
         (LevelProgress("dense", 0, 0, 1), "dense"),
         (LevelProgress("single", 1, 0, 30), "level 1 (single blocks)"),
         (LevelProgress("level", 3, 0, 30), "level 3"),
+        (LevelProgress("rank", 3, 0, 30), "ranking blocks for level 3"),
         (CheckProgress(0, 8, 1), "held-out check of 1 point"),
         (CheckProgress(0, 8, 3), "held-out check of 3 points"),
         (PassProgress("qa", 0, 3), "qa"),

@@ -177,7 +177,7 @@ def test_map_and_domain_give_the_skip_set(generate, finished):
 
 
 @pytest.mark.parametrize("passes", [True, False])
-def test_map_entry_that_held_out_does_not_confirm_is_told(generate, finished, tmp_path, passes):
+def test_map_entry_that_the_held_out_check_refuses_is_told(generate, finished, tmp_path, passes):
     document = json.loads(finished.map.read_text())
     entry = document["domains"]["words"]
     entry |= {"skip": [1], "held_out": entry["held_out"] | {"passes_gate": passes}}
@@ -185,7 +185,7 @@ def test_map_entry_that_held_out_does_not_confirm_is_told(generate, finished, tm
     path.write_text(json.dumps(document))
     ran = generate("--map", path, "--domain", "words", "--json")
     assert ran.code == 0
-    assert ran.err == ("" if passes else "skipmap: held-out prompts do not confirm {1} for words\n")
+    assert ran.err == ("" if passes else "skipmap: the held-out check refuses {1} for words\n")
     # The draft is the map's unless another one is given.
     assert json.loads(ran.out)["draft"] == document["draft"]["method"] == "prompt_lookup"
     other = generate("--map", path, "--domain", "words", "--draft", "sam", "--json")
@@ -219,7 +219,7 @@ def test_map_with_a_bad_skip_set_is_refused(generate, finished, tmp_path, skip):
         (["--skip", "1-3"], 2, "--skip: '1-3' is no block index"),
         (["--skip", "1,,2"], 2, "--skip: '' is no block index"),
         (["--skip", "9" * 5000], 2, "--skip: '999"),
-        (["--draft", "oracle"], 2, "draft.method: 'oracle' is unknown; known: lookahead, pia, prompt_lookup"),
+        (["--draft", "oracle"], 2, "draft.method: 'oracle' is unknown; known: bild, clasp, draft_model"),
         (["--draft-param", "depth=3"], 2, "draft.params.depth: sam has no such parameter; known: corpus"),
         (["--draft-param", "growth=NaN"], 2, "draft.params.growth: Input should be a finite number"),
         (["--draft-param", "junk"], 2, "--draft-param: 'junk' is not of the form name=value"),

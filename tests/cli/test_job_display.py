@@ -30,6 +30,8 @@ def make_job(state="running", **changes):
         ("dense", 0, "dense"),
         ("single", 1, "level 1 (single blocks)"),
         ("level", 3, "level 3"),
+        ("rank", 1, "ranking blocks"),
+        ("rank", 3, "ranking blocks for level 3"),
         ("cost", None, "cost"),
         ("held_out", None, "held-out check"),
         ("result", None, "result"),

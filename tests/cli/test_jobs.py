@@ -12,6 +12,7 @@ import pytest
 
 from skipmap.client.client import Client
 from tests.cli.service import SAMPLE, SPEC
+from tests.models.bench import LAYERS, make_spec
 
 
 def test_submit(submit, worker):
@@ -82,6 +83,20 @@ def test_list(submit, skipmap, worker):
     assert ids("--state", "paused") == []
     assert skipmap("jobs", "list", "--state", "paused").err == "skipmap: no job is like this\n"
     assert skipmap("jobs", "list", "--limit", "0").code == 2
+    beam = submit("--strategy", "beam")
+    assert ids("--strategy", "beam") == [beam]
+    assert ids("--strategy", "tss") == [second, first]
+
+
+def test_names_are_listed_where_a_job_has_one(submit, skipmap):
+    submit()
+    assert " name " not in skipmap("jobs", "list").out
+    submit("--name", "night\nrun")
+    head, *rows = [line for line in skipmap("jobs", "list").out.splitlines() if line[0] in "┃│"]
+    assert [title.strip() for title in head.strip("┃").split("┃")][:3] == ["id", "name", "state"]
+    cells = [[cell.strip() for cell in row.strip("│").split("│")] for row in rows]
+    # A long cell goes on in the next line.
+    assert [name for job_id, name, *_ in cells if job_id] == ["night run", ""]
 
 
 def test_show(submit, skipmap, worker):
@@ -106,6 +121,20 @@ def test_show_a_job_that_has_ended(ended, skipmap):
     ):
         assert part in ran.out
     assert json.loads(skipmap("jobs", "show", ended, "--json").out)["outcome"]["evaluated"] > 0
+
+
+def test_show_a_job_that_ranks_blocks(api, skipmap, worker):
+    job_id = worker.submit(make_spec(strategy="shortgpt")).id
+    worker.reach("rank")
+    shown = skipmap("jobs", "show", job_id).out
+    assert "strategy shortgpt" in shown
+    assert "ranking blocks" in shown
+    job_id = worker.submit(make_spec(strategy="shortgpt"), priority=9).id
+    worker.reach("cost", worker.slot("other"))
+    shown = skipmap("jobs", "show", job_id).out
+    assert f"ranked: {LAYERS} figures taken to put blocks in order\n" in shown
+    assert "NOT exhaustive\n" in shown
+    assert "shortgpt does not look at every set" in shown
 
 
 def test_an_unknown_job(api, skipmap):

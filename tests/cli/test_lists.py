@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from skipmap.drafts import registry
 from skipmap.drafts.base import DraftParams
-from skipmap.drafts.registry import check_params, draft_names
+from skipmap.drafts.registry import check_params, draft_names, draft_type
 from skipmap.errors import NotFound
 from skipmap.settings import get_settings
+from skipmap.spec import READ_BY, StrategyName
 from skipmap.target.known import KNOWN_TARGETS
 
 
@@ -63,18 +65,38 @@ def test_models_with_a_setting_that_cannot_be_used(skipmap, settings):
     assert ran.err.count("\n") == 1
 
 
+def test_strategies_lists_what_each_alone_reads(skipmap):
+    found = json.loads(skipmap("strategies", "--json").out)
+    assert set(found) == set(get_args(StrategyName))
+    for name, entry in found.items():
+        assert set(entry["reads"]) == {field for field, names in READ_BY.items() if name in names}
+    assert found["accept_only"]["looks_at"] == "accept length"
+    ran = skipmap("strategies")
+    assert (ran.code, ran.err) == (0, "")
+    assert "tss: every set of the blocks that keep accept length or metric, level by level\n" in ran.out
+    assert "    search.beam_width = 8\n" in ran.out
+
+
 def test_drafts_lists_parameters_with_their_defaults(skipmap):
     found = json.loads(skipmap("drafts", "--json").out)
     assert sorted(found) == draft_names()
     for name, entry in found.items():
-        defaults = {parameter: field["default"] for parameter, field in entry["params"].items()}
-        assert defaults == check_params(name).model_dump()
+        fields = draft_type(name).params_type.model_fields
+        assert {parameter for parameter, field in entry["params"].items() if field["required"]} == {
+            parameter for parameter, field in fields.items() if field.is_required()
+        }
+        if not any(field.is_required() for field in fields.values()):
+            defaults = {parameter: field["default"] for parameter, field in entry["params"].items()}
+            assert defaults == check_params(name).model_dump()
     ran = skipmap("drafts")
     assert (ran.code, ran.err) == (0, "")
     assert (
         "prompt_lookup: copies what followed an earlier occurrence of the last n-gram (replayable)" in ran.out
     )
     assert "    num_tokens = 10  drafted tokens a step, 1 to 256\n" in ran.out
+    assert (
+        "    anchors (required)  file of anchors that `skipmap anchors` has made for the target\n" in ran.out
+    )
     assert "    update = all  drafted tokens whose successors are learnt, all or accepted\n" in ran.out
 
 
@@ -87,6 +109,14 @@ def test_drafts_says_what_can_be_replayed(skipmap):
         assert found[name]["replayable"] is False
         assert found[name]["replayable_with"] == {"update": ["accepted"]}
         assert lines[name].endswith("(live only, replayable with update = accepted)")
+
+
+def test_drafts_says_what_makes_a_method_lossy(skipmap):
+    found = json.loads(skipmap("drafts", "--json").out)
+    line = next(line for line in skipmap("drafts").out.splitlines() if line.startswith("medusa"))
+    assert (found["medusa"]["lossy"], found["medusa"]["lossy_with"]) == (True, {"acceptance": "typical"})
+    assert line.endswith("(live only, lossy with acceptance = typical)")
+    assert (found["eagle"]["lossy"], found["eagle"]["lossy_with"]) == (False, {})
 
 
 class NeedyParams(DraftParams):

@@ -190,6 +190,25 @@ def test_every_option_has_its_place_in_the_spec():
     }
 
 
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("beam", {"beam_width": "--beam-width"}),
+        ("random", {"draws": "--draws", "seed": "--search-seed"}),
+        ("greedy", {"protect_first": "--protect-first", "protect_last": "--protect-last"}),
+    ],
+)
+def test_options_of_a_strategy_have_their_place_in_the_spec(strategy, options):
+    few = ["profile", "--target", "t", "--draft", "sam", "--domain", "qa", "--calibration", "c"]
+    given = [part for option in options.values() for part in (option, "3")]
+    plain = spec_from(build_parser().parse_args([*few, "--strategy", strategy, *given]))
+    search = JobSpec.parse(plain).search
+    assert (search.strategy, {name: getattr(search, name) for name in options}) == (
+        strategy,
+        dict.fromkeys(options, 3),
+    )
+
+
 def test_nothing_feasible_is_an_answer_too(skipmap, job, save_target, answered):
     # No block of this target is quiet.
     target = save_target()
@@ -230,7 +249,7 @@ GOOD = [{"id": i, "prompt": "w1 w2", "reference": "w3"} for i in range(10)]
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--draft", "oracle"], 2, "draft.method: 'oracle' is unknown; known: lookahead, pia, prompt_lookup"),
+        (["--draft", "oracle"], 2, "draft.method: 'oracle' is unknown; known: bild, clasp, draft_model"),
         (
             ["--draft-param", "x=1"],
             2,
@@ -360,7 +379,10 @@ def test_calibration_file_that_cannot_be_used(skipmap, job, write_items, data, m
 
 def test_broken_line_of_a_calibration_file_is_named(skipmap, job, items, tmp_path):
     broken = tmp_path / "broken.jsonl"
-    for line, problem in ((b'{"id": 1,\n', "not valid JSON"), (b"\xff\xfe\n", "not valid UTF-8 at byte 1")):
+    for line, problem in (
+        (b'{"id": 1,\n', "not valid JSON"),
+        (b"\xff\xfe\n", "not valid UTF-8 at character 1"),
+    ):
         broken.write_bytes(items.read_bytes() + line)
         ran = skipmap(*job, "--calibration", broken)
         assert ran.code == 2

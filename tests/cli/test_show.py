@@ -41,6 +41,20 @@ def test_result_as_table(skipmap, finished):
     assert marks == sorted(marks, reverse=True)
 
 
+def test_what_a_strategy_found_stands_beside_its_configurations(skipmap, finished, write):
+    rows = [row | {"admitted": not row["feasible"]} for row in finished.document["evaluations"]]
+    strategy = {"name": "beam", "width": 1, "levels": [{"level": 1, "evaluated": 4, "kept": [[2], [3]]}]}
+    ran = skipmap("show", write(finished.document | {"evaluations": rows, "strategy": strategy}))
+    table = [[cell.strip() for cell in line.split("│")[1:-1]] for line in ran.out.splitlines() if "│" in line]
+    # Configurations come first, and other tables begin with small numbers, too.
+    shown = {cells[0]: cells for cells in reversed(table)}
+    for row in rows:
+        marks = ["yes" if row[name] else "no" for name in ("feasible", "admitted")]
+        assert shown[",".join(map(str, row["skip"]))][5:7] == marks
+    assert ["1", "4", "2", "{2} {3}"] in table
+    assert "Each level was grown from at most 1 sets" in ran.out
+
+
 def test_long_tables_say_how_much_is_left_out(skipmap, finished, write):
     rows = [finished.document["evaluations"][0] | {"skip": [i], "feasible": False} for i in range(100, 140)]
     ran = skipmap("show", write(finished.document | {"evaluations": rows + finished.document["evaluations"]}))
@@ -64,16 +78,24 @@ def test_map_as_table(skipmap, finished):
         "{:.3f}x ({:.3f} to {:.3f})".format(
             entry["held_out"]["speedup"], *entry["held_out"]["intervals"]["speedup"]
         ),
-        "confirmed",
+        # Four prompts are few.
+        "passes, not certain",
     ]
 
 
 @pytest.mark.parametrize(
-    ("held_out", "verdict"), [(None, "not checked"), ({"passes_gate": False}, "NOT confirmed")]
+    ("changes", "verdict"),
+    [
+        (None, "not checked"),
+        ({"passes_gate": False}, "fails"),
+        ({"n": 64, "certain": True}, "confirmed"),
+        ({"n": 64, "certain": False}, "passes, not certain"),
+    ],
 )
-def test_map_that_held_out_does_not_confirm(skipmap, finished, write, held_out, verdict):
+def test_what_held_out_prompts_say_of_a_map(skipmap, finished, write, changes, verdict):
     document = json.loads(finished.map.read_text())
-    document["domains"]["words"]["held_out"] = held_out
+    entry = document["domains"]["words"]
+    entry["held_out"] = None if changes is None else entry["held_out"] | changes
     assert f" {verdict} " in skipmap("show", write(document)).out
 
 

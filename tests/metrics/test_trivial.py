@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skipmap.calibration.items import Item
 from skipmap.metrics.bleu import Bleu
@@ -44,6 +48,43 @@ LONG = (
 )
 def test_first_sentence(prompt: str, sentence: str) -> None:
     assert first_sentence(_item(prompt, "r")) == sentence
+
+
+PLAIN_END = re.compile(r"[.!?…]+[\"'”\u2019»)\]]*(?=\s|$)|[。\uff01\uff1f]")
+PLAIN_ABBREVIATION = re.compile(
+    r"(?:^|[\s.(])(?:[^\W\d_]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|Gen|Sen|Rep|Gov|No|vs|bzw|ca)\Z"
+)
+
+
+def plain_first_sentence(line: str) -> str:
+    """The same by expressions that look at a text again from each mark on."""
+    for end in PLAIN_END.finditer(line):
+        following = line[end.end() :].lstrip()
+        abbreviated = end.group() == "." and PLAIN_ABBREVIATION.search(line[: end.start()])
+        if not following or not (abbreviated or following[0].islower()):
+            return line[: end.end()]
+    return line
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [".", "!", "…", "。", '"', ")", " ", "\t", "Dr", "Prof", "bzw", "xbzw", "a", "B", "5"]
+        )
+    )
+    .map("".join)
+    .map(str.strip)
+)
+def test_where_a_sentence_ends(line: str) -> None:
+    assert first_sentence(_item(line, "r")) == plain_first_sentence(line)
+
+
+@pytest.mark.parametrize("unit", [".", "!'", "x. ", "Dr. ", '."', ".)x", "a b: ", "x "])
+@pytest.mark.parametrize("end", ["x", "."])
+def test_long_prompts_take_no_longer_than_their_length(unit: str, end: str) -> None:
+    """From each mark to the end of a megabyte would be hours."""
+    prompt = unit * (1_000_000 // len(unit)) + end
+    assert prompt.endswith(first_sentence(_item(prompt, "r"))[-100:])
 
 
 def test_the_scored_turn_is_copied() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -50,6 +51,27 @@ def test_a_failure_is_told_without_a_traceback(
     monkeypatch.setattr(setup.frontend, "build", fail)
     assert setup.main() == 1
     assert capsys.readouterr().err == "Set-up stopped: no network\n"
+
+
+def test_a_source_distribution_holds_all_that_set_up_reads(setup: ModuleType):
+    """It leaves out what is built, so it must be able to build."""
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    sdist = targets.get("sdist", {})
+    read = [
+        *setup.frontend._sources(),
+        *(ROOT / "scripts").glob("*.py"),
+        *(ROOT / name for name in ("Makefile", "constraints.txt", "README.md")),
+    ]
+    names = [f"/{path.relative_to(ROOT)}" for path in read]
+
+    def taken(name: str) -> bool:
+        within = [name, *(f"/{parent}" for parent in Path(name[1:]).parents)]
+        chosen = sdist.get("include", [name])
+        return bool(set(within) & set(chosen)) and not set(within) & set(sdist.get("exclude", []))
+
+    assert [name for name in names if not taken(name)] == []
+    ignored = (ROOT / ".gitignore").read_text().split()
+    assert [name for name in names if any(f"{part}/" in ignored for part in Path(name).parts)] == []
 
 
 def test_the_extras_that_it_installs_are_declared(setup: ModuleType):
