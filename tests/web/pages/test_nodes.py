@@ -217,8 +217,8 @@ def test_a_large_fleet_is_read_with_few_statements(site, make_site, keep, digest
     event.listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
     page = site.page("/nodes")
     assert len(nodes(page)) == 50
-    # Groups, the order, nodes, and the figures of the one version that they run.
-    assert len(asked) == 4
+    # The session, groups, the order, nodes, and the figures of the one version that they run.
+    assert len(asked) == 5
     # To the next one who looks, all nodes need not be gone through again.
     monkeypatch.setattr(node_fleet, "KEEP_SECONDS", 1e12)
     site.get("/nodes")
