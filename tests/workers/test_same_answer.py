@@ -260,8 +260,12 @@ def test_a_job_may_change_its_worker_at_any_point(real_cluster, make_spec, run_h
 @pytest.mark.model
 @pytest.mark.parametrize(
     ("search", "kind"),
-    [({"max_pool": 3}, "single"), ({"strategy": "sleb", "max_depth": 1, "group_size": 2}, "rank")],
-    ids=["tss", "sleb"],
+    [
+        pytest.param({"max_pool": 3}, "single", id="tss"),
+        pytest.param(
+            {"strategy": "sleb", "max_depth": 1, "group_size": 2}, "rank", id="sleb", marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_the_demo_model_gives_the_same_answer_through_every_fault(
     real_cluster, smollm2_dir, run_here, search, kind

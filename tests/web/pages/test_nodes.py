@@ -225,6 +225,6 @@ def test_a_large_fleet_is_read_with_few_statements(site, make_site, keep, digest
     asked.clear()
     keep(report("n000", digest=digest, state="STALE"))
     page = make_site("viewer").page("/nodes")
-    assert len(asked) == 2
+    assert len(asked) == 3
     # What nodes have reported is as it is now.
     assert page.table("nodes")[0][1].startswith("STALE")
