@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from skipmap.errors import ModelFailure
+from skipmap.errors import InvalidInput, ModelFailure
 from skipmap.tree import TokenTree
 
 if TYPE_CHECKING:
@@ -200,6 +200,13 @@ class DraftMethod(Protocol):
     def observe(self, state: Any, outcome: StepOutcome) -> None:
         """Learn from a forward; called after the prefill and after every step."""
         ...
+
+
+def required_target(name: str, resources: Resources | None) -> TargetModel:
+    """The target that the method ``name`` drafts with; raises InvalidInput where none is loaded."""
+    if resources is None or resources.target is None:
+        raise InvalidInput("draft.method", f"{name} drafts with the target itself, which is not loaded here")
+    return resources.target
 
 
 def propose_all(

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from skipmap.drafts.base import DraftContext, DraftParams, Needs, Resources, StepOutcome
-from skipmap.drafts.thinned.draft import required_target
+from skipmap.drafts.base import DraftContext, DraftParams, Needs, Resources, StepOutcome, required_target
 from skipmap.drafts.thinned.params import as_text
 from skipmap.errors import InvalidInput
 from skipmap.tree import TokenTree

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from skipmap.drafts.base import Acceptance, DraftContext, DraftParams, Needs, Resources, StepOutcome
-from skipmap.drafts.heads.params import HEAD_FIELD, HeadParams, target_of
+from skipmap.drafts.base import (
+    Acceptance,
+    DraftContext,
+    DraftParams,
+    Needs,
+    Resources,
+    StepOutcome,
+    required_target,
+)
+from skipmap.drafts.heads.params import HEAD_FIELD, HeadParams
 from skipmap.drafts.shapes import shape
 from skipmap.drafts.token_recycling import TreeName
 from skipmap.drafts.typical import TypicalAcceptance
@@ -57,7 +65,7 @@ class Medusa:
     needs: ClassVar[Needs] = Needs(final_hidden=True, prompt=True)
 
     def __init__(self, params: MedusaParams, resources: Resources | None = None) -> None:
-        target = target_of(self.name, resources)
+        target = required_target(self.name, resources)
         from skipmap.drafts.checkpoints import open_checkpoint
         from skipmap.drafts.heads.loading import MEDUSA_WEIGHTS, kept, load_medusa
 

@@ -184,7 +184,7 @@ def test_a_head_and_its_tree_go_together():
     for params in ({"tree": "eagle2"}, {"head": "some/head"}):
         with pytest.raises(InvalidInput, match="tree = eagle2 and head go together: give both or neither"):
             make(**params)
-    with pytest.raises(InvalidInput, match="a head on the target, which is not loaded here"):
+    with pytest.raises(InvalidInput, match="with the target itself, which is not loaded here"):
         make(tree="eagle2", head="some/head")
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from skipmap.drafts.base import DraftContext, Needs, Resources, StepOutcome
-from skipmap.drafts.heads.params import HEAD_FIELD, HeadParams, target_of
+from skipmap.drafts.base import DraftContext, Needs, Resources, StepOutcome, required_target
+from skipmap.drafts.heads.params import HEAD_FIELD, HeadParams
 from skipmap.tree import TokenTree
 
 if TYPE_CHECKING:
     from skipmap.drafts.heads.memory import Drafting, HeadState
 
 
-class HeadDraft:
+class HeadDraft(ABC):
     """An EAGLE draft with its head loaded; subclasses say which tree the head grows.
 
     ``version``: 1 for heads that read the state after the final norm, 3 for those that read three blocks' inputs.
@@ -27,7 +28,7 @@ class HeadDraft:
     params: Any
 
     def __init__(self, params: HeadParams, resources: Resources | None = None) -> None:
-        target = target_of(self.name, resources)
+        target = required_target(self.name, resources)
         from skipmap.drafts.checkpoints import open_checkpoint
         from skipmap.drafts.heads.engine import HeadEngine
         from skipmap.drafts.heads.loading import kept, load_eagle, load_eagle3
@@ -47,18 +48,18 @@ class HeadDraft:
         self._memory = HeadMemory(self.engine, taps, self.tree_slots)
 
     @property
+    @abstractmethod
     def tree_slots(self) -> int:
         """Positions of a tree that the head itself runs."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def tree_size(self) -> int:
         """Most positions of a tree, root included."""
-        raise NotImplementedError
 
+    @abstractmethod
     def grow(self, drafting: Drafting) -> list[TokenTree]:
         """The trees of requests that draft together."""
-        raise NotImplementedError
 
     def fresh(self, previous: Any = None) -> HeadState:
         """Nothing known of the request."""

@@ -6,27 +6,19 @@ the tokens that are verified and writes its own behind them, where the verificat
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from skipmap.drafts.base import DraftContext, Needs, Resources, StepOutcome
+from skipmap.drafts.base import DraftContext, Needs, Resources, StepOutcome, required_target
 from skipmap.drafts.thinned.params import ThinnedParams
-from skipmap.errors import InvalidInput
 from skipmap.tree import TokenTree
 
 if TYPE_CHECKING:
     from skipmap.target.detour import SubLayers
-    from skipmap.target.model import TargetModel
 
 
-def required_target(name: str, resources: Resources | None) -> TargetModel:
-    """The target to draft with; raises InvalidInput where there is none."""
-    if resources is None or resources.target is None:
-        raise InvalidInput("draft.method", f"{name} drafts with the target itself, which is not loaded here")
-    return resources.target
-
-
-class ThinnedDraft:
+class ThinnedDraft(ABC):
     """A draft method whose chains come from a thinned target; subclasses say what each request's leaves out."""
 
     name: ClassVar[str]
@@ -50,9 +42,9 @@ class ThinnedDraft:
         """No state, unless the method says otherwise."""
         return None
 
+    @abstractmethod
     def left_out(self, states: Sequence[Any], contexts: Sequence[DraftContext]) -> list[SubLayers | None]:
         """What each request's draft leaves out besides the request's skip set; None: it drafts nothing."""
-        raise NotImplementedError
 
     def confidence(self, state: Any) -> float:
         """Probability below which a request's chain ends."""
@@ -73,5 +65,5 @@ class ThinnedDraft:
         ]
         return draft_chains(contexts, rules)
 
-    def observe(self, state: Any, outcome: StepOutcome) -> None:
+    def observe(self, state: Any, outcome: StepOutcome) -> None:  # noqa: B027 (most methods learn nothing)
         """Nothing to learn, unless the method says otherwise."""

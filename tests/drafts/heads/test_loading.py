@@ -272,7 +272,7 @@ def test_methods_need_a_head_and_a_target(name, target, tmp_path):
     assert check_params(name, {"head": "/does/not/exist"}).head == "/does/not/exist"
     with pytest.raises(InvalidInput, match=r"draft\.params\.head"):
         check_params(name)
-    with pytest.raises(InvalidInput, match="a head on the target, which is not loaded here") as caught:
+    with pytest.raises(InvalidInput, match="with the target itself, which is not loaded here") as caught:
         make_draft(name, {"head": str(tmp_path)})
     assert caught.value.field == "draft.method"
     with pytest.raises(NotFound, match=r"draft\.params\.head: .*gone does not exist"):
