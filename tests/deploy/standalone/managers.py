@@ -19,6 +19,7 @@ from deploy.standalone.running import RunFolder, pid_in
 
 ROOT = Path(__file__).resolve().parents[3]
 LIMIT_SECONDS = 60.0
+PARTS = ("api", "worker", "reconciler")
 
 UP = """
 import sys
@@ -73,9 +74,12 @@ class Managed:
         return process
 
     def ready(self, process: subprocess.Popen[str]) -> None:
-        """Wait until the manager says that all is ready."""
+        """Wait until the manager says that all is ready, and the tests' parts say that they have begun."""
         wait_for(lambda: self._is_ready(process.pid) or process.poll() is not None, "ready")
         assert process.poll() is None, self.said
+        if (self.folder / "api.pid").exists():
+            # A manager counts a process as running before the process has run a line.
+            wait_for(lambda: all(map(self._has_begun, PARTS)), "the parts begin")
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
         """Run ``down`` or ``status``, or a second ``up``, to its end."""
@@ -119,6 +123,11 @@ class Managed:
     def _is_ready(self, pid: int) -> bool:
         manager = RunFolder(self.home).manager()
         return manager is not None and manager.pid == pid and manager.ready
+
+    def _has_begun(self, name: str) -> bool:
+        said = self.folder / f"{name}.pid"
+        # The line end tells a whole number from the beginning of one.
+        return said.exists() and said.read_text() == f"{pid_in(self.home / 'manager' / f'{name}.json')}\n"
 
     def pid(self, name: str) -> int:
         """The id of a part that runs."""

@@ -2,12 +2,14 @@
 
 ``part.py NAME FOLDER PORT``: in the folder, ``happened`` gets a line for each start and each orderly stop; a file
 ``NAME.fails`` makes it end at once, ``NAME.stubborn`` makes it ignore SIGTERM. With a port it answers ``/readyz``.
+``NAME.pid`` says that it can now be signalled: its start is noted and its handlers are in place.
 """
 
 from __future__ import annotations
 
 import http.server
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -41,6 +43,7 @@ if (folder / f"{name}.stubborn").exists():
 else:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
 note("starts")
+(folder / f"{name}.pid").write_text(f"{os.getpid()}\n")
 print("a line of", name, flush=True)
 if (folder / f"{name}.fails").exists():
     sys.exit("it fails")
