@@ -57,10 +57,10 @@ def add_train_head_parser(commands: _Commands) -> None:
     )
     how.add_argument("--epochs", type=int, default=8, metavar="N", help="times each text is seen (default 8)")
     how.add_argument(
-        "--batch-tokens", type=int, default=512, metavar="N", help="answer tokens of a step (default 512)"
+        "--batch-tokens", type=int, default=512, metavar="N", help="tokens of a step (default 512)"
     )
     how.add_argument(
-        "--learning-rate", type=float, default=1e-3, metavar="R", help="the highest (default .001)"
+        "--learning-rate", type=float, default=2e-3, metavar="R", help="the highest (default .002)"
     )
     how.add_argument("--heads", type=int, default=3, metavar="N", help="heads of Medusa (default 3)")
     how.add_argument(

@@ -26,7 +26,10 @@ from skipmap.profiling.job import Job
 from skipmap.profiling.store import write_atomically
 from skipmap.skipset import SkipSet
 from skipmap.target.loaded import LoadedTarget
-from skipmap.training.objectives import EagleObjective, MedusaObjective, Objective, start_medusa
+from skipmap.training.eagle import EagleObjective
+from skipmap.training.lessons import Objective
+from skipmap.training.medusa import MedusaObjective
+from skipmap.training.output import FrozenOutput
 from skipmap.training.states import StateFile
 from skipmap.training.texts import Text, write_texts
 from skipmap.training.trainer import OnLap, Plan, Trainer
@@ -85,12 +88,12 @@ def train_head(
     states = StateFile(
         work / "states.f16", loaded.model, texts, lambda done, all_: on_stage("states", done, all_)
     )
-    objective = _objective(loaded, spec)
+    objective = _objective(loaded, spec, texts, states)
     trainer = Trainer(objective, texts, states, spec.plan, work)
     try:
         done = trainer.run(on_lap, time.monotonic() + seconds)
     finally:
-        save_head(folder, objective.head, loaded, texts)
+        save_head(folder, objective.head(), loaded, texts)
     return done
 
 
@@ -142,13 +145,13 @@ def forget(folder: Path) -> None:
     shutil.rmtree(folder / WORK_FOLDER, ignore_errors=True)
 
 
-def _objective(loaded: LoadedTarget, spec: HeadSpec) -> Objective:
+def _objective(loaded: LoadedTarget, spec: HeadSpec, texts: Sequence[Text], states: StateFile) -> Objective:
     torch.manual_seed(spec.plan.seed)
+    output = FrozenOutput(loaded.model, texts)
     if spec.kind == "medusa":
-        heads = start_medusa(loaded.model, spec.heads, spec.blocks)
-        return MedusaObjective(heads, loaded.model)
+        return MedusaObjective(loaded.model, output, spec.heads, spec.blocks)
     config = EagleConfig.of_target(loaded.model.model.config)
-    return EagleObjective(EagleHead(config).to(loaded.model.device), loaded.model)
+    return EagleObjective(config, loaded.model, output, states.sizes())
 
 
 def _claim(file: Path, loaded: LoadedTarget, jobs: Sequence[Job], spec: HeadSpec) -> None:

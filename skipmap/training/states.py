@@ -19,6 +19,7 @@ from skipmap.target.model import TargetModel
 from skipmap.training.texts import Text
 
 TOKENS_AT_ONCE = 2048
+SAMPLE_TOKENS = 20_000
 
 OnTokens = Callable[[int, int], None]
 """Told how many tokens are done, and how many there are."""
@@ -47,6 +48,11 @@ class StateFile:
         """States [tokens, width] of a text (float32)."""
         found = self._states[self._starts[place] : self._starts[place + 1]]
         return torch.from_numpy(found.astype(np.float32))
+
+    def sizes(self) -> Tensor:
+        """Typical size [width] of each number of a state: the root of its mean square over some of the tokens."""
+        some = np.asarray(self._states[:: 1 + len(self._states) // SAMPLE_TOKENS], dtype=np.float32)
+        return torch.from_numpy(np.sqrt(np.square(some).mean(axis=0))).clamp_min(1e-6)
 
     def _fill(self, file: Path, target: TargetModel, texts: Sequence[Text], told: OnTokens) -> None:
         row = 2 * self._width

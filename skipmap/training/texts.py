@@ -27,12 +27,12 @@ SHOWN_PROMPTS = 3
 """Prompts of a list that the target continues."""
 
 SEPARATOR = "\n\n---\n\n"
-AT_ONCE = 16
+AT_ONCE = 48
 """Answers that are decoded together; a text never depends on it but for rounding."""
 
 INVENTION_TOKENS = 320
 WARM = 0.8
-"""Temperature at which prompts are invented, and answered a second time."""
+"""Temperature at which prompts are invented."""
 
 Origin = Literal["calibration", "invented"]
 OnText = Callable[[int], None]
@@ -96,7 +96,7 @@ def _batches(job: Job, done: int, wanted: int, seed: int) -> Iterator[list[Text]
     while done < wanted:
         prompts = _invent(job, seed, done + fruitless)
         fruitless = 0 if prompts else fruitless + AT_ONCE
-        if fruitless > 20 * AT_ONCE:
+        if fruitless > 8 * AT_ONCE:
             raise InvalidInput(
                 "--texts",
                 f"{job.target.id} invents no prompts for {job.spec.domain.name}; give more of your own",

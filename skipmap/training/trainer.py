@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from skipmap.errors import InvalidInput
-from skipmap.training.objectives import Lesson, Loss, Objective
+from skipmap.training.lessons import Lesson, Loss, Objective, starts
 from skipmap.training.states import StateFile
 from skipmap.training.texts import Text
 
@@ -37,13 +37,13 @@ SAVE_SECONDS = 60.0
 class Plan:
     """How long and how fast to teach.
 
-    ``batch_tokens``: answer tokens of a step, about; ``learning_rate``: the highest, after a warm-up and before a
+    ``batch_tokens``: taught tokens of a step, about; ``learning_rate``: the highest, after a warm-up and before a
     cosine decay.
     """
 
     epochs: int = 8
     batch_tokens: int = 512
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     seed: int = 0
 
 
@@ -76,16 +76,17 @@ class Trainer:
         self, objective: Objective, texts: Sequence[Text], states: StateFile, plan: Plan, folder: Path
     ) -> None:
         self._objective, self._texts, self._states, self._plan = objective, texts, states, plan
+        self._starts = starts(texts)
         self._file = folder / "progress.pt"
         self._steps = [batch for epoch in range(plan.epochs) for batch in self._epoch(epoch)]
-        taught = [p for p in objective.head.parameters() if p.requires_grad]
+        taught = [p for p in objective.taught.parameters() if p.requires_grad]
         self._optimizer = torch.optim.AdamW(
             taught, lr=plan.learning_rate, betas=(0.9, 0.95), weight_decay=WEIGHT_DECAY
         )
         self._identity = asdict(plan) | {
             "texts": len(texts),
             "tokens": sum(len(text.tokens) for text in texts),
-            "head": {name: list(p.shape) for name, p in objective.head.named_parameters()},
+            "taught": {name: list(p.shape) for name, p in objective.taught.named_parameters()},
         }
         self.step = 0
         self._saved = time.monotonic()
@@ -99,8 +100,8 @@ class Trainer:
     def run(self, told: OnLap = lambda lap: None, until: float = math.inf) -> bool:
         """Teach to the end, or until ``time.monotonic()`` passes ``until``; returns whether it came to the end."""
         recent: _Recent = deque(maxlen=RECENT_STEPS)
-        device = next(self._objective.head.parameters()).device
-        self._objective.head.train()
+        device = next(self._objective.taught.parameters()).device
+        self._objective.taught.train()
         try:
             while self.step < self.steps and time.monotonic() < until:
                 began = time.perf_counter()
@@ -111,7 +112,7 @@ class Trainer:
                 loss = self._objective.loss(lessons, generator)
                 self._optimizer.zero_grad(set_to_none=True)
                 loss.value.backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(self._objective.head.parameters(), GRADIENT_LIMIT)
+                torch.nn.utils.clip_grad_norm_(self._objective.taught.parameters(), GRADIENT_LIMIT)
                 self._optimizer.step()
                 self.step += 1
                 recent.append((replace(loss, value=loss.value.detach()), time.perf_counter() - began))
@@ -120,7 +121,7 @@ class Trainer:
                     self.save()
         finally:
             self.save()
-            self._objective.head.eval()
+            self._objective.taught.eval()
         return self.step == self.steps
 
     def save(self) -> None:
@@ -130,7 +131,7 @@ class Trainer:
             {
                 "identity": self._identity,
                 "step": self.step,
-                "head": self._objective.head.state_dict(),
+                "taught": self._objective.taught.state_dict(),
                 "optimizer": self._optimizer.state_dict(),
             },
             part,
@@ -147,31 +148,31 @@ class Trainer:
                 "--out",
                 f"{self._file.parent} holds a run with other settings or texts; give another folder or --restart",
             )
-        self._objective.head.load_state_dict(stored["head"])
+        self._objective.taught.load_state_dict(stored["taught"])
         self._optimizer.load_state_dict(stored["optimizer"])
         self.step = int(stored["step"])
 
     def _epoch(self, epoch: int) -> Iterator[list[int]]:
         """Places of the texts of each step; texts of alike length together, so that little is padding."""
         rng = random.Random(f"{self._plan.seed}:{epoch}")
-        usable = [place for place, text in enumerate(self._texts) if len(text.answer) > 1]
+        sizes = [len(text.tokens) - start for text, start in zip(self._texts, self._starts, strict=True)]
+        usable = [place for place, size in enumerate(sizes) if size > 1]
         order = sorted(usable, key=lambda place: (len(self._texts[place].tokens) // 32, rng.random()))
         batches: list[list[int]] = [[]]
         room = self._plan.batch_tokens
         for place in order:
-            size = len(self._texts[place].answer)
-            if batches[-1] and size > room:
+            if batches[-1] and sizes[place] > room:
                 batches.append([])
                 room = self._plan.batch_tokens
             batches[-1].append(place)
-            room -= size
+            room -= sizes[place]
         rng.shuffle(batches)
         return iter(batch for batch in batches if batch)
 
     def _lesson(self, place: int, device: torch.device) -> Lesson:
         text = self._texts[place]
         return Lesson(
-            torch.tensor(text.tokens, device=device), self._states.of(place).to(device), len(text.prompt)
+            torch.tensor(text.tokens, device=device), self._states.of(place).to(device), self._starts[place]
         )
 
     def _rate(self) -> float:

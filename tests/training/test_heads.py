@@ -23,7 +23,7 @@ def weights(folder) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize(("kind", "methods"), [("eagle", ["eagle", "eagle2"]), ("medusa", ["medusa"])])
 def test_a_head_learns_what_the_target_says(loaded, domain, tmp_path, kind, methods) -> None:
     job = domain("learn")
-    spec = HeadSpec(kind, texts=5, plan=Plan(epochs=60, batch_tokens=64, learning_rate=3e-3), heads=2)
+    spec = HeadSpec(kind, texts=5, plan=Plan(epochs=100, batch_tokens=64, learning_rate=3e-3), heads=2)
     laps: list[Lap] = []
     assert train_head(loaded, [job], spec, tmp_path, on_lap=laps.append)
     assert laps[-1].step == laps[-1].steps

@@ -1,21 +1,31 @@
 from __future__ import annotations
 
-import pytest
 import torch
 
+from skipmap.training import output as module
 from skipmap.training.output import FrozenOutput
+from skipmap.training.texts import Text
+
+TEXTS = [Text("qa", "calibration", (9, 2, 4), (4, 30))]
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_logits_and_gradients_are_those_of_the_plain_layer(loaded, packed: bool, monkeypatch) -> None:
-    if not packed:
-        monkeypatch.setattr("skipmap.training.output.can_pack", lambda module: False)
-    output = FrozenOutput(loaded.model)
+def test_scores_are_the_targets_logits(loaded) -> None:
+    output = FrozenOutput(loaded.model, TEXTS)
+    hidden = torch.randn(3, 5, output.weight.shape[1], generator=torch.Generator().manual_seed(0))
+    expected = loaded.model.logits(hidden)[..., output.occurring]
+    scores = output.scores(hidden, output.weight[output.occurring])
+    torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_tokens_that_occur_and_others(loaded, monkeypatch) -> None:
+    output = FrozenOutput(loaded.model, TEXTS)
+    assert output.occurring.tolist() == [2, 4, 9, 30]
+    assert output.places(torch.tensor([30, 4])).tolist() == [3, 1]
     generator = torch.Generator().manual_seed(0)
-    hidden = torch.randn(3, 5, output.weight.shape[1], generator=generator, requires_grad=True)
-    plain = hidden.detach().clone().requires_grad_(True)
-    back = torch.randn(3, 5, output.weight.shape[0], generator=generator)
-    (output(hidden) * back).sum().backward()
-    (torch.nn.functional.linear(plain, output.weight) * back).sum().backward()
-    torch.testing.assert_close(output(hidden), loaded.model.logits(hidden.detach()), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(hidden.grad, plain.grad, rtol=1e-4, atol=1e-4)
+    rest = set(range(loaded.model.vocabulary_size)) - {2, 4, 9, 30}
+    assert set(output.others(generator).tolist()) == rest, "a small vocabulary is seen whole"
+    monkeypatch.setattr(module, "OTHERS", 8)
+    first, second = output.others(generator).tolist(), output.others(generator).tolist()
+    assert first != second
+    assert set(first + second) <= rest
+    assert len(first) <= 8
