@@ -5,10 +5,11 @@ size: a tree pays only if its accept length is above the break-even value, its s
 step.
 
     python -m benchmarks.decoding [--json] [--domain summarization] [--part all] [--prompts 20]
-        [--drafts a,b:key=value] [--draft-param eagle.head=DIR ...]
+        [--drafts a,b:key=value] [--draft-param eagle.head=DIR ...] [--thinned 5,9,13]
 
-Methods that need a checkpoint take part when they are given one. Tokens per step: emitted by a verification step, bonus
-token included; plain decoding has 1.
+Methods that need a checkpoint take part when they are given one. With --thinned, those that draft with a small model
+get a copy of the target without these blocks: no small model with the demo model's vocabulary is published. Tokens per
+step: emitted by a verification step, bonus token included; plain decoding has 1.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -26,6 +29,7 @@ from transformers import GenerationConfig, PreTrainedModel
 
 from benchmarks.jobs import TARGET, open_sample, say
 from benchmarks.machine import describe_machine
+from benchmarks.pruned import save_thinned
 from skipmap.cli.variants import read_variants
 from skipmap.decoding.options import Generation
 from skipmap.decoding.speculative import generate
@@ -41,6 +45,9 @@ TREE_SIZES = (1, 2, 4, 8, 11, 16, 24, 41, 61, 81)
 LOOKUP = {"num_tokens": 10, "max_ngram": 3}
 """The same sizes for our prompt lookup and Hugging Face's."""
 
+SMALL = {"bild": "model", "draft_model": "model", "specinfer": "models", "staged": "model"}
+"""Methods that draft with a small model, and the parameter that names it."""
+
 Answer = Callable[[Sequence[int]], tuple[list[int], Generation | None]]
 
 
@@ -54,6 +61,7 @@ def main() -> int:
     parser.add_argument("--part", choices=("all", "calibration", "held_out"), default="all")
     parser.add_argument("--drafts", help="as `skipmap compare` takes them (default: all that need no files)")
     parser.add_argument("--draft-param", nargs="+", action="extend", default=[], metavar="NAME.K=V")
+    parser.add_argument("--thinned", type=SkipSet.parse, metavar="BLOCKS")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     job = open_sample(arguments.domain, "prompt_lookup")
@@ -62,8 +70,15 @@ def main() -> int:
     chosen = parts.values() if arguments.part == "all" else [parts[arguments.part]]
     items = sorted((item for part in chosen for item in part), key=lambda item: item.id)
     prompts = [subject.prompt(item) for item in items[: arguments.prompts]]
-    drafts = _drafts(subject, arguments)
     plain = load_model(resolve_target(TARGET))
+    with TemporaryDirectory() as folder:
+        if arguments.thinned is not None:
+            save_thinned(plain, subject.tokenizer, arguments.thinned, Path(folder))
+            compared = {text.partition(":")[0] for text in (arguments.drafts or ",".join(SMALL)).split(",")}
+            arguments.draft_param += [
+                f"{name}.{key}={folder}" for name, key in SMALL.items() if name in compared
+            ]
+        drafts = _drafts(subject, arguments)
     answerers = {
         "hf greedy": _hugging_face(subject, plain, {}),
         "hf prompt lookup": _hugging_face(

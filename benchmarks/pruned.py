@@ -1,12 +1,13 @@
-"""A Hugging Face model with blocks physically removed: the rival and the oracle."""
+"""A Hugging Face model with blocks physically removed: the rival, the oracle, and a small model to draft with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from skipmap.skipset import SkipSet
 
@@ -31,6 +32,15 @@ def pruned(model: PreTrainedModel, skip: SkipSet) -> Iterator[PreTrainedModel]:
         config.num_hidden_layers = len(layers)
         if types is not None:
             config.layer_types = types
+
+
+def save_thinned(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, skip: SkipSet, folder: Path
+) -> None:
+    """Write the model without the blocks of ``skip``, with its tokenizer, as a model of its own."""
+    with pruned(model, skip) as thinned:
+        thinned.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def _number(layers: nn.ModuleList) -> None:

@@ -3,7 +3,7 @@
 ``shapes.json`` names them; each is a list of levels, each level the number of children of its nodes. ``recycling_81``
 is Token Recycling's tree 2.2.2 (Luo et al. 2024), ``samd_61`` SAM-Decoding's (Hu et al. 2024), ``eagle_26`` EAGLE's
 (Li et al. 2024), ``medusa_64`` Medusa's (Cai et al. 2024); ``medusa_7b_stage1`` and the like are those that Medusa's
-authors tuned for Vicuna.
+authors tuned for Vicuna. ``chain`` is the likeliest path alone, to see what a tree gains.
 """
 
 from __future__ import annotations

@@ -40,6 +40,10 @@ def test_named_shapes_have_the_published_level_sizes(name, levels):
     assert len(shape(name)) + 1 == int(name.split("_")[1])
 
 
+def test_a_chain_is_the_likeliest_path():
+    assert paths(shape("chain")) == [(0,) * depth for depth in range(1, 17)]
+
+
 def test_named_shapes_have_the_published_paths():
     deepest = [path for path in paths(shape("recycling_81")) if len(path) == 6]
     assert deepest == [(0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 1), (0, 0, 0, 1, 0, 0)]
