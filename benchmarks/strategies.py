@@ -3,11 +3,13 @@
 For each strategy: what it selects, whether that holds on held-out prompts, and what it took. All share their
 evaluations, so each skip set is evaluated once a domain; a strategy's seconds are the shares of those it asked for, as
 if it had run alone. Held-out figures are of batched evaluation, which gives the accept length and metric of the live
-runtime in fp32. Beams of several widths are compared with tss over the same pool and depth. The ratio is evaluations of
-tss over those of beam; equal: whether both select the same set.
+runtime in fp32. Beams of several widths are compared with tss over the same pool and depth. Two more tables are of what
+the paper draws: accept length by draft and domain (Fig. 2), and each block skipped alone (Fig. 3). The ratio is
+evaluations of tss over those of beam; equal: whether both select the same set.
 
     python -m benchmarks.strategies [--json] [--domains qa,translation] [--draft prompt_lookup] [--max-depth 3]
         [--max-pool 6] [--max-evaluations 90] [--beam-width 3] [--draws 8] [--eps .05] [--tau .05] [--limit N]
+        [--drafts prompt_lookup,samd] [--draft-param eagle2.head=DIR ...]
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any
 
 from benchmarks.jobs import TARGET, say
 from benchmarks.machine import describe_machine, peak_memory_bytes
+from benchmarks.pictures import block_lines, by_draft, draft_lines, single_blocks
 from benchmarks.searches import Figures, Run
 from skipmap.profiling.check import check_job
 from skipmap.profiling.cost import CostModel, measure, step_shape
@@ -58,11 +61,8 @@ def main() -> int:
         "peak_memory_bytes": peak_memory_bytes(),
         "machine": describe_machine(),
     }
-    print(
-        json.dumps(found)
-        if arguments.json
-        else "\n\n".join(_table(name, case) for name, case in cases.items())
-    )
+    tables = [_lines(name, case) for name, case in cases.items()] + [draft_lines(cases), block_lines(cases)]
+    print(json.dumps(found) if arguments.json else "\n\n".join("\n".join(lines) for lines in tables))
     return 0
 
 
@@ -81,6 +81,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--tau", type=float, default=0.05)
     parser.add_argument("--limit", type=int, help="use at most N items of each sample")
     parser.add_argument("--max-new-tokens", type=int, help="longest answer (default: the domain's)")
+    parser.add_argument("--drafts", default="prompt_lookup,samd", help="of the table by draft and domain")
+    parser.add_argument("--draft-param", nargs="+", action="extend", default=[], metavar="NAME.K=V")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
@@ -107,6 +109,8 @@ def _domain(domain: str, arguments: argparse.Namespace) -> dict[str, Any]:
             name: _found(run, selected[name], cost, held_out[selected[name]]) for name, run in runs.items()
         },
         "beams": [_missed(figures, runs["tss"], cost, width, arguments) for width in WIDTHS],
+        "drafts": by_draft(job, arguments.drafts, arguments.draft_param),
+        "single_blocks": single_blocks(figures.rows, job.subject.target.num_layers),
         "evaluated": len(figures.rows),
         "seconds_an_evaluation": sum(figures.row_seconds.values()) / len(figures.row_seconds),
     }
@@ -192,10 +196,6 @@ def _missed(
         "front_of_all_missed": [skip.to_list() for skip in sorted(whole - beam.scores.keys())],
         "selects_the_same": beam.selected(cost) == tss.selected(cost),
     }
-
-
-def _table(domain: str, case: Mapping[str, Any]) -> str:
-    return "\n".join(_lines(domain, case))
 
 
 def _lines(domain: str, case: Mapping[str, Any]) -> Iterator[str]:
