@@ -90,7 +90,7 @@ def plan_of(search: SearchSpec, num_layers: int | None, pool: int | None = None)
 def _plan_of_any_target(search: SearchSpec, strategy: Strategy) -> Plan:
     """What can be told before the number of layers is known: sets of a pool that the spec bounds, and no more."""
     levels = [LevelPlan(0, 1, 1), LevelPlan(1, None, None)]
-    if "max_pool" not in strategy.reads:
+    if not strategy.has_pool:
         later = [LevelPlan(level, None, None) for level in range(2, search.max_depth + 1)]
         return Plan(None, None, (*levels, *later))
     pool = search.max_pool

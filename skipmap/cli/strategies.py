@@ -28,6 +28,6 @@ def _describe(strategy: Strategy) -> dict[str, Any]:
     fields = SearchSpec.model_fields
     return {
         "summary": strategy.summary,
-        "looks_at": strategy.sight.words,
+        "admits_by": strategy.sight.words,
         "reads": {field: fields[field].default for field in strategy.reads},
     }

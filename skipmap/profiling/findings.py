@@ -102,10 +102,12 @@ def _notes(findings: Findings) -> list[str]:
             f"no signal: dense {metric} {dense.metric:.3f} is not above the trivial answer's "
             f"{findings.baseline:.3f}{tail}"
         )
+    sight, admitted = strategy_of(spec.strategy).sight, findings.outcome.admitted
     if dense.accepted_drafts == 0:
+        left = "the metric and the cost decide" if sight.metric else "the cost decides"
         notes.append(
             "dense never accepted a drafted token (accept length 1.00): every set meets the accept floor, so only "
-            "the metric and the cost decide"
+            f"{left}"
         )
     if dense.idle_prompts:
         notes.append(
@@ -113,15 +115,16 @@ def _notes(findings: Findings) -> list[str]:
         )
     budget = findings.outcome.budget
     if budget.depth_clamped and not findings.no_signal:
-        notes.append(
-            f"the bound max_depth {budget.max_depth} is more than a pool of {len(findings.outcome.pool)} blocks allows"
-        )
+        pool, layers = len(findings.outcome.pool), findings.job.subject.target.num_layers
+        tail = f"is more than a pool of {pool} blocks allows"
+        if budget.max_depth <= pool:
+            tail = f"leaves none of the target's {layers} blocks to run"
+        notes.append(f"the bound max_depth {budget.max_depth} {tail}")
     if budget.pool_cut:
         cut = ", ".join(map(str, budget.pool_cut))
         notes.append(f"the bound max_pool {spec.max_pool} left blocks {cut} out of the pool")
     for level, count in sorted(budget.not_evaluated.items()):
         notes.append(f"level {level}: {count} configurations were not evaluated ({findings.outcome.stopped})")
-    sight, admitted = strategy_of(spec.strategy).sight, findings.outcome.admitted
     if admitted and not sight.is_whole:
         notes.append(
             f"strategy {spec.strategy} looks at {sight.words} alone: of {len(admitted)} configurations that keep its "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -43,15 +45,18 @@ def pareto_front(scores: Mapping[Key, Score]) -> list[Key]:
 
 def dominance_ranks(scores: Mapping[Key, Score]) -> dict[Key, int]:
     """Non-dominated sorting: 0 for the front, 1 for the front of the rest, and so on."""
-    left = dict(scores)
     ranks: dict[Key, int] = {}
+    lows: list[float] = []
+    last = None
     rank = 0
-    while left:
-        front = pareto_front(left)
-        for key in front:
-            ranks[key] = rank
-            del left[key]
-        rank += 1
+    # From the largest A down: whoever came before, and has as large an M, dominates. Of each front ``lows`` holds minus
+    # its largest M so far, which is ascending: a key goes to the first front where its own is larger than any.
+    for key in sorted(scores, key=lambda key: (-scores[key].accept, -scores[key].metric)):
+        if scores[key] != last:
+            last = scores[key]
+            rank = bisect_right(lows, -last.metric)
+            lows[rank : rank + 1] = [-last.metric]
+        ranks[key] = rank
     return ranks
 
 
@@ -75,7 +80,10 @@ def best_first(scores: Mapping[Ordered, Score]) -> list[Ordered]:
     # Who stands at the end of equal figures is a matter of order, so it must be a fixed one.
     scores = {key: scores[key] for key in sorted(scores)}
     ranks = dominance_ranks(scores)
+    fronts: dict[int, dict[Ordered, Score]] = defaultdict(dict)
+    for key, score in scores.items():
+        fronts[ranks[key]][key] = score
     crowding: dict[Ordered, float] = {}
-    for rank in set(ranks.values()):
-        crowding |= crowding_distances({key: score for key, score in scores.items() if ranks[key] == rank})
+    for front in fronts.values():
+        crowding |= crowding_distances(front)
     return sorted(scores, key=lambda key: (ranks[key], -crowding[key], key))

@@ -24,6 +24,9 @@ from skipmap.skipset import SkipSet
 _TIMED = {"cost", "operating_points", "selected", "reason", "held_out", "timings", "versions", "notes"}
 """Parts that are timings, or are chosen by measured cost, or name the machine: no part of ``search_digest``."""
 
+_SUMMED = ("influence", "log_perplexity")
+"""Ranking figures in what a strategy found: long sums, whose last digits hang on the threads and memory of the host."""
+
 
 def _idle() -> None:
     pass
@@ -92,8 +95,8 @@ def search_digest(document: Mapping[str, Any], evaluations: Iterable[Mapping[str
     """Sha256 over what the search found, independent of timings, dates, hosts and ids.
 
     Measured cost decides ``cost_ratio`` and the operating points, so those are left out with the timings; what they
-    are chosen from (evaluations, pool, front) is in. ``evaluations``: the rows of that name, taken one by one, where
-    the document does not hold them.
+    are chosen from (evaluations, pool, front) is in. So is the order that a strategy found, but not the ranking figures
+    that it comes from. ``evaluations``: the rows of that name, taken one by one, where the document does not hold them.
     """
     kept = {key: value for key, value in document.items() if key not in _TIMED | {"search_digest"}}
     spec = {key: value for key, value in document["spec"].items() if key not in ("name", "labels", "target")}
@@ -104,6 +107,8 @@ def search_digest(document: Mapping[str, Any], evaluations: Iterable[Mapping[str
     kept["draft"] = {**document["draft"], "params": _without(document["draft"]["params"], "corpus")}
     kept["target"] = _without(document["target"], "id", "revision", "device")
     kept["dense"] = _untimed(document["dense"])
+    if "strategy" in document:
+        kept["strategy"] = _unsummed(document["strategy"])
     rows = document["evaluations"] if evaluations is None else evaluations
     found = hashlib.sha256()
     for piece in _canonical_pieces(kept, {"evaluations": map(_untimed, rows)}):
@@ -129,6 +134,12 @@ def _canonical_pieces(values: Mapping[str, Any], lists: Mapping[str, Iterable[An
 
 def _without(section: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {key: value for key, value in section.items() if key not in names}
+
+
+def _unsummed(found: Any) -> Any:
+    if isinstance(found, Mapping):
+        return {name: _unsummed(value) for name, value in found.items() if name not in _SUMMED}
+    return [_unsummed(value) for value in found] if isinstance(found, list) else found
 
 
 def _untimed(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,18 +50,21 @@ def check_bounds(spec: SearchSpec, num_layers: int) -> None:
     pool = strategy.pool_size(spec, num_layers)
     first = strategy.level_size(spec, num_layers, pool, 1)
     if spec.max_evaluations is not None and spec.max_evaluations < 1 + first:
-        sets = "the first set" if first == 1 else f"the {first} single blocks"
+        sets = "the first set" if first == 1 else f"{first} single blocks"
         raise InvalidInput(
             "search.max_evaluations",
             f"{spec.max_evaluations} is less than dense and {sets}; give at least {1 + first}",
         )
+    narrowed = " or ".join(
+        ["max_depth", *(name for name in ("max_pool", "beam_width") if name in strategy.reads)]
+    )
     for level in range(2, min(spec.max_depth, pool) + 1):
         size = strategy.level_size(spec, num_layers, pool, level)
         if size > LARGEST_LEVEL:
             raise InvalidInput(
                 "search.max_depth",
                 f"level {level} of a pool of {pool} blocks has {size:,} configurations, and at most "
-                f"{LARGEST_LEVEL:,} can be listed; lower max_depth or max_pool",
+                f"{LARGEST_LEVEL:,} can be listed; lower {narrowed}",
             )
 
 

@@ -70,7 +70,9 @@ def test_strategies_lists_what_each_alone_reads(skipmap):
     assert set(found) == set(get_args(StrategyName))
     for name, entry in found.items():
         assert set(entry["reads"]) == {field for field, names in READ_BY.items() if name in names}
-    assert found["accept_only"]["looks_at"] == "accept length"
+    # Not what it looks at on its way, which may be nothing at all: what a set must keep to be chosen.
+    assert found["accept_only"]["admits_by"] == "accept length"
+    assert found["random"]["admits_by"] == "accept length and metric"
     ran = skipmap("strategies")
     assert (ran.code, ran.err) == (0, "")
     assert "tss: every set of the blocks that keep accept length or metric, level by level\n" in ran.out

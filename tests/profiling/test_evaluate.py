@@ -15,6 +15,7 @@ from skipmap.errors import InvalidInput, ModelFailure
 from skipmap.profiling.evaluate import answer, evaluate, evaluator_for
 from skipmap.skipset import SkipSet
 from skipmap.target.model import TargetModel
+from tests.spread import spread
 
 SKIPS = [SkipSet(), SkipSet((0, 2)), SkipSet((1,)), SkipSet((1, 3)), SkipSet((3,))]
 
@@ -101,8 +102,7 @@ def test_drafts_that_cannot_be_replayed_run_live(make_subject, make_items, metho
     assert [e.prompts for e in one] == [e.prompts for e in other]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("draft", draft_names())
+@pytest.mark.parametrize(("draft", "temperature"), spread(draft_names(), [0.0, 1.0]))
 def test_batched_live_evaluation_equals_one_prompt_at_a_time(make_subject, make_items, draft, temperature):
     subject = make_subject("gemma", draft, stop=("w31",), temperature=temperature, top_p=0.9)
     items = [*make_items(3), *(replace(i, id=f"two-{i.id}") for i in make_items(2, seed=1, turns=2))]

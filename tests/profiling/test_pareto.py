@@ -45,6 +45,31 @@ def test_ranks_do_not_depend_on_the_order(table):
     assert dominance_ranks(dict(reversed(table.items()))) == dominance_ranks(table)
 
 
+class Watched:
+    """A score that counts how often it is looked at."""
+
+    looks = 0
+
+    def __init__(self, figure):
+        self._figure = figure
+
+    @property
+    def accept(self):
+        Watched.looks += 1
+        return self._figure
+
+    metric = accept
+
+
+def test_ranks_of_many_fronts_take_no_pass_for_each():
+    # A job's next level is made in a transaction, from tens of thousands of scores.
+    many = 500
+    assert dominance_ranks({key: Watched(key) for key in range(many)}) == {
+        key: many - 1 - key for key in range(many)
+    }
+    assert Watched.looks < 10 * many
+
+
 def test_equal_scores_do_not_dominate_each_other():
     table = {"a": Score(1.0, 0.5), "b": Score(1.0, 0.5), "c": Score(1.0, 0.4)}
     assert pareto_front(table) == ["a", "b"]

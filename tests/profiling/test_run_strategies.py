@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+import torch
 
 from skipmap.errors import Interrupted
 from skipmap.maps.document import build_map
+from skipmap.profiling import rank
 from skipmap.profiling.check import check_job
 from skipmap.profiling.found import found_table
 from skipmap.profiling.job import open_job
@@ -19,6 +21,7 @@ from skipmap.profiling.search import DENSE
 from skipmap.profiling.store import RunFolder
 from skipmap.skipset import SkipSet
 from skipmap.spec import READ_BY, StrategyName
+from tests.profiling.conftest import LAYERS
 
 OTHERS = [name for name in get_args(StrategyName) if name != "tss"]
 RANKED = ["shortgpt", "sleb"]
@@ -87,6 +90,29 @@ def test_interrupted_ranking_goes_on_where_it_was(make_spec, calibration, run_sp
 
 
 @pytest.mark.parametrize("strategy", RANKED)
+def test_last_digits_of_ranking_figures_are_the_hosts_matter(
+    make_spec, calibration, run_spec, tmp_path, monkeypatch, strategy
+):
+    spec = make_spec(calibration(), search=search_of(strategy))
+    whole = run_spec(spec, tmp_path / "whole")
+    batched = rank._batched
+
+    def tight(how, group, texts):
+        if len(texts) > 2:
+            raise torch.OutOfMemoryError("no room")
+        return batched(how, group, texts)
+
+    monkeypatch.setattr(rank, "_batched", tight)
+    halved = run_spec(spec, tmp_path / "halved")
+    assert halved["strategy"] != whole["strategy"]
+    assert halved["search_digest"] == whole["search_digest"]
+    # What the figures led to is in it.
+    name = "order" if strategy == "shortgpt" else "path"
+    found = {**whole["strategy"], name: whole["strategy"][name][::-1]}
+    assert search_digest({**whole, "strategy": found}) != whole["search_digest"]
+
+
+@pytest.mark.parametrize("strategy", RANKED)
 def test_ranking_figures_are_those_of_the_texts(make_spec, calibration, run_spec, tmp_path, strategy):
     spec = make_spec(calibration(), search=search_of(strategy))
     events = []
@@ -104,12 +130,31 @@ def test_ranking_figures_are_those_of_the_texts(make_spec, calibration, run_spec
     assert figures[: len(told)] == told
 
 
+def test_a_depth_that_leaves_no_block_to_run_says_so(make_spec, calibration, run_spec, tmp_path):
+    found = run_spec(make_spec(calibration(), search=search_of("shortgpt", max_depth=LAYERS)), tmp_path)
+    assert len(found["pool"]) == LAYERS
+    assert (
+        f"the bound max_depth {LAYERS} leaves none of the target's {LAYERS} blocks to run" in found["notes"]
+    )
+
+
 def test_seconds_of_ranking_count(make_spec, calibration, run_spec, tmp_path):
     spec = make_spec(calibration(), search=search_of("sleb", max_seconds=1e-9))
     found = run_spec(spec, tmp_path)
     assert found["budget"]["stopped"] == "search.max_seconds was reached at level 1"
     assert found["budget"]["not_evaluated"] == {"1": 1, "2": 1}
     assert (found["evaluations"], found["selected"]) == ([], [])
+
+
+def test_without_an_accepted_draft_what_else_is_looked_at_decides(make_spec, calibration, run_spec, tmp_path):
+    never = {"params": {"min_ngram": 16, "max_ngram": 16}}
+    for strategy, words in (
+        ("accept_only", "only the cost decides"),
+        ("metric_only", "only the metric and the cost"),
+    ):
+        spec = make_spec(calibration(), draft=never, search=search_of(strategy, max_depth=1))
+        found = run_spec(spec, tmp_path / strategy)
+        assert words in next(note for note in found["notes"] if note.startswith("dense never accepted"))
 
 
 def test_set_that_accept_length_alone_admits_may_fail_the_gate(make_spec, calibration, run_spec, tmp_path):

@@ -27,6 +27,7 @@ from web.forms.job import Typed, read_form
 from web.forms.problems import label_of, plain, request_of
 from web.forms.targets import named, number_of_layers
 from web.views.layers import has_pool
+from web.views.strategies import ends_sooner, kept_first
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Estimate:
 
     ``seconds``: likely and long time of one worker for all that is known of it: ``search``, then ``cost`` and ``check``
     where earlier jobs tell; ``left_out``: what is not in it; ``prompts`` that are searched on, and ``held_out`` ones,
-    where that is known; ``workers`` that are there for it now; ``ends_sooner``: whether a level in which nothing is
-    feasible is the last one.
+    where that is known; ``workers`` that are there for it now; ``by_layers``: whether each layer of the target is
+    evaluated alone; ``ends``: what ends the search before its deepest level, in plain words.
     """
 
     plan: Plan | None = None
@@ -50,7 +51,8 @@ class Estimate:
     prompts: int | None = None
     held_out: int | None = None
     workers: int = 0
-    ends_sooner: bool = True
+    by_layers: bool = True
+    ends: str = ""
 
     @property
     def seconds(self) -> Span | None:
@@ -102,7 +104,8 @@ def _look(session: Session, search: SearchSpec, data: Mapping[str, Any], lease_s
         prompts=prompts,
         held_out=held_out,
         workers=sum(pace is None or worker.device_class == pace.device_class for worker in live),
-        ends_sooner=has_pool(search),
+        by_layers=has_pool(search),
+        ends=ends_sooner(search.strategy),
     )
 
 
@@ -179,9 +182,14 @@ def _cuts(search: SearchSpec, plan: Plan, seconds: Span | None) -> Iterator[str]
     for level in plan.levels:
         what = f"the {count(level.configurations)} sets of {level.level}"
         if level.cut and level.planned:
-            yield f"Of {what}, the {count(level.planned)} most promising are evaluated, {count(level.cut)} are not."
+            first = kept_first(search.strategy)
+            yield f"Of {what}, the {count(level.planned)} {first} are evaluated, {count(level.cut)} are not."
         elif level.cut:
-            yield f"None of {what} is evaluated."
+            yield (
+                f"The set of {level.level} is not evaluated."
+                if level.configurations == 1
+                else f"None of {what} is evaluated."
+            )
     if layers is None and search.max_evaluations is not None and has_pool(search):
         yield (
             f"Of the {count(search.max_evaluations)} evaluations, those that the single layers leave are for sets of "

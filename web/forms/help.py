@@ -132,7 +132,9 @@ HELP = {
         "Keep at the end", "The last layers are never skipped, so many of them.", unit="layers"
     ),
     "search.max_evaluations": Help(
-        "Evaluate at most", "The most promising come first. Empty sets no limit.", unit="configurations"
+        "Evaluate at most",
+        "Which come first is for the strategy to say. Empty sets no limit.",
+        unit="configurations",
     ),
     "search.max_seconds": Help(
         "Search at most",

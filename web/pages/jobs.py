@@ -52,6 +52,7 @@ def show_job(job_id: str) -> Response:
         is_lossy=is_lossy(page.view.draft, page.view.spec.get("draft", {}).get("params")),
         strategy=strategy_title(page.view.strategy),
         strategy_summary=strategy_summary(page.view.strategy),
+        kept=kept_by_front(page.view.strategy),
         events_url=_events_url(service, job_id) if fragment is None else "",
         result=result,
         stem=file_stem(page.view),
@@ -100,7 +101,6 @@ def _figures(service: Service, page: JobPage, result: Result | None) -> dict[str
     return {
         "cloud": cloud,
         "front": front_of(cloud, page.selected) if cloud else None,
-        "kept": kept_by_front(page.view.strategy),
         "costs": cost_rows(result) if result else (),
         "checked": checked,
         "verdicts": {point.key: point.verdict for point in checked},

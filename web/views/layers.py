@@ -62,7 +62,7 @@ def layer_map(
 
 def has_pool(search: SearchSpec) -> bool:
     """Whether single layers are chosen that are then combined."""
-    return "max_pool" in strategy_of(search.strategy).reads
+    return strategy_of(search.strategy).has_pool
 
 
 def is_by_layers(search: SearchSpec, num_layers: int) -> bool:

@@ -40,12 +40,12 @@ _LEVELS = {
     },
     "random": {"single": "single layers that were drawn", "level": "sets of layers that were drawn"},
     "shortgpt": {
-        "rank": "how much each layer turns what goes through it, in runs of dense over its own answers",
+        "rank": "how much each layer turns what goes through it, where dense reads prompts and its own answers",
         "single": "the layer of least influence, skipped alone",
         "level": "the layers of least influence, skipped together",
     },
     "sleb": {
-        "rank": "how likely the answers of dense are without each layer that may go next",
+        "rank": "how likely prompts and the answers of dense are without each layer that may go next",
         "single": "the layer that is missed least, skipped alone",
         "level": "the set so far with the layer that is missed least",
     },
@@ -54,6 +54,13 @@ _ANY = {
     "single": "single layers, skipped alone",
     "level": "sets of layers, skipped together",
     "rank": "figures that put layers in order",
+}
+
+_KEPT_FIRST = {"greedy": "with the deepest layers", "random": "first drawn"}
+_OF_FLOORS = "The search ends sooner where a level has nothing that keeps its floors."
+_ENDS = {
+    **dict.fromkeys(("tss", "beam", "accept_only", "metric_only"), _OF_FLOORS),
+    "greedy": "The search ends sooner where nothing of a level keeps the floor of the metric.",
 }
 
 
@@ -73,6 +80,16 @@ def kept_by_front(name: str) -> str:
     """Which floors the sets of its front keep."""
     found = _named(name)
     return "both floors" if found is None or found.sight.is_whole else f"the floor of {found.sight.words}"
+
+
+def kept_first(name: str) -> str:
+    """Which sets of a level are evaluated where a limit leaves no room for all of them."""
+    return _KEPT_FIRST.get(name, "most promising")
+
+
+def ends_sooner(name: str) -> str:
+    """What ends a search before its deepest level; empty where nothing that it finds does."""
+    return _ENDS.get(name, "")
 
 
 def _named(name: str) -> Strategy | None:

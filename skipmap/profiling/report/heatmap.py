@@ -67,6 +67,11 @@ class Layout:
     row_height: int
     height: int
 
+    @property
+    def band_height(self) -> int:
+        """Height of a band, from its numbers to the end of its last row."""
+        return max(self.lines.values()) + self.row_height
+
 
 @dataclass(frozen=True)
 class HeatMap:
@@ -88,7 +93,7 @@ def heat_map(view: View) -> HeatMap | None:
     if not any(rows):
         return None
     columns = tuple(_column(view, block, row) for block, row in enumerate(rows))
-    lines = ["accept", "metric", "pool"]
+    lines = ["accept", "metric", *(["pool"] if view.strategy.has_pool else [])]
     if view.is_hybrid:
         lines.insert(0, "type")
     return HeatMap(
@@ -113,7 +118,8 @@ def tone(change: float) -> str:
 
 
 def _column(view: View, block: int, row: Row | None) -> BlockColumn:
-    pool = "pool" if block in view.pool else "cut" if block in view.pool_cut else "out"
+    in_pool = view.strategy.has_pool and block in view.pool
+    pool = "pool" if in_pool else "cut" if block in view.pool_cut else "out"
     kind = _kind_mark(view.block_types[block])
     return BlockColumn(
         block,

@@ -50,6 +50,11 @@ class Strategy(ABC):
         """Fields of the spec that it reads and not every strategy does."""
         return tuple(field for field, names in READ_BY.items() if self.name in names)
 
+    @property
+    def has_pool(self) -> bool:
+        """Whether it chooses single blocks by a floor, and then combines those."""
+        return "max_pool" in self.reads
+
     def check(self, spec: SearchSpec, num_layers: int) -> None:  # noqa: B027
         """Refuse what does not fit the target; raises InvalidInput naming the field."""
 

@@ -60,7 +60,12 @@ def pool_of(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Blocks that pass a floor, kept by dominance rank, crowding and index; and those that find no room."""
     passing = {block: sight.seen(score) for block, score in singles.items() if sight.joins(limits, score)}
-    order = best_first(passing) if len(passing) > most else sorted(passing)
+    order = sorted(passing)
+    if len(passing) > most and sight.is_whole:
+        order = best_first(passing)
+    elif len(passing) > most:
+        # By one figure alone those of one rank are equal, and none is lonelier than another.
+        order.sort(key=dominance_ranks(passing).__getitem__)
     return tuple(sorted(order[:most])), tuple(sorted(order[most:]))
 
 

@@ -41,12 +41,19 @@ class Random(Strategy):
                 walk.leave_out_levels(layers, size + 1, depth)
                 stopped = level.stopped
                 break
+        # Work goes by block numbers, so what time has left of a size is no sample of it, and has no mean to tell.
+        told = [level for level in levels if level.done and level.cut_by != "max_seconds"]
+        notes = [
+            f"sets of {level.number} have no mean: time ended with those of the lowest block numbers"
+            for level in levels
+            if level.done and level not in told
+        ]
         found = {
             "draws": spec.draws,
             "seed": spec.seed,
-            "sizes": [_spread_of(walk, level) for level in levels if level.done],
+            "sizes": [_spread_of(walk, level) for level in told],
         }
-        return walk.outcome(range(layers), stopped, clamped=depth < spec.max_depth, found=found)
+        return walk.outcome(range(layers), stopped, clamped=depth < spec.max_depth, found=found, notes=notes)
 
 
 @lru_cache(maxsize=256)

@@ -17,11 +17,12 @@ class Greedy(Strategy):
 
     def check(self, spec: SearchSpec, num_layers: int) -> None:
         """See ``Strategy.check``."""
-        if spec.protect_first + spec.protect_last >= num_layers:
+        first, last = spec.protect_first, spec.protect_last
+        if first + last >= num_layers:
             raise InvalidInput(
-                "search.protect_first",
-                f"{spec.protect_first} blocks at the beginning and {spec.protect_last} at the end (protect_last) are "
-                f"protected, and the target has {num_layers}; protect fewer",
+                "search.protect_last" if last > first else "search.protect_first",
+                f"protect_first {first} and protect_last {last} leave none of the target's {num_layers} blocks; "
+                f"together they may be at most {num_layers - 1}",
             )
 
     def pool_size(self, spec: SearchSpec, num_layers: int) -> int:

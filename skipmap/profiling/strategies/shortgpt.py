@@ -37,7 +37,9 @@ class ShortGpt(Strategy):
             )
         influence = [walk.ranks[single] for single in walk.singles]
         order = sorted(layers, key=lambda block: (influence[block], block))
-        stopped = f"the {depth} least influential blocks were taken one after the other"
+        stopped = "the least influential block was taken"
+        if depth > 1:
+            stopped = f"the {depth} least influential blocks were taken one after the other"
         for number in range(1, depth + 1):
             level = yield from walk.evaluate(number, [SkipSet.of(order[:number])])
             if level.cut_by:

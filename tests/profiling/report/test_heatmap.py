@@ -45,6 +45,23 @@ def test_pool_cut_blocks_and_selected_blocks_are_marked(result: Make, page: Make
     assert "passes a floor, cut by max_pool" in page(render_report([document])).text
 
 
+@pytest.mark.parametrize(
+    ("strategy", "there"), [("tss", True), ("beam", True), ("greedy", False), ("random", False)]
+)
+def test_only_searches_with_a_pool_show_one(result: Make, page: Make, strategy: str, there: bool) -> None:
+    document = result(SCORES, pool=(0, 1, 2, 3), selected=(1,), front=[(1,)])
+    document["spec"]["search"]["strategy"] = strategy
+    found = heat_map(View(document, "r"))
+    assert found is not None
+    assert {c.pool for c in found.columns} == ({"pool"} if there else {"out"})
+    shown = page(render_report([document]))
+    assert bool(shown.all("circle", "pool")) is ("in the pool" in shown.text) is there
+    assert ("Pool" in [text for _, text in shown.all("th")]) is there
+    # The frame of the selected block ends with the last row.
+    frames = {attrs["height"] for attrs, _ in shown.all("rect", "chosen-frame")} - {"14"}
+    assert frames == {str(layout.band_height) for layout in found.layouts}
+
+
 def test_hybrid_targets_get_a_row_of_block_types(result: Make, page: Make) -> None:
     document = result(SCORES)
     assert not page(render_report([document])).all("text", "kind")

@@ -3,10 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import comb
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skipmap.errors import InvalidInput
 from skipmap.profiling.pareto import Score
+from skipmap.profiling.search import check_bounds
 from skipmap.skipset import SkipSet
 from tests.profiling.strategies.driving import GOOD, drive, random_scores, spec_of
 
@@ -86,3 +89,9 @@ def test_levels_that_were_not_begun_are_counted_at_most_and_that_is_told():
         "what was not evaluated after level 2 is the most that a beam of width 1 can have there"
     )
     assert replace(budget, not_evaluated={}).exhaustive is False
+
+
+def test_a_level_too_large_says_what_makes_it_so():
+    check_bounds(spec_of("beam", max_pool=512, beam_width=100), 600)
+    with pytest.raises(InvalidInput, match=r"lower max_depth or max_pool or beam_width$"):
+        check_bounds(spec_of("beam", max_pool=512, beam_width=4096), 600)

@@ -70,6 +70,18 @@ def test_sizes_go_on_whatever_they_score_until_a_bound():
     assert cut.outcome.stopped == "search.max_evaluations was reached at level 2"
 
 
+def test_a_size_that_time_cuts_has_no_mean():
+    # Dense, then two of the four groups of single blocks: those of the lowest numbers, whatever was drawn first.
+    spec = spec_of("random", draws=16, max_depth=2, group_size=4, max_seconds=3.0)
+    found = drive(spec, 30, lambda skip: GOOD, seconds_a_group=1.0)
+    assert sorted(found.scores)[1:] == sorted(draw(30, 1, 16, 0))[:8]
+    assert found.outcome.found["sizes"] == []
+    assert found.outcome.notes[-1] == (
+        "sets of 1 have no mean: time ended with those of the lowest block numbers"
+    )
+    assert found.outcome.budget.not_evaluated == {1: 8, 2: 16}
+
+
 def test_single_draw_has_no_spread():
     found = drive(spec_of("random", draws=1, max_depth=1), 4, lambda skip: GOOD)
     assert found.outcome.found["sizes"][0]["metric"]["standard_deviation"] is None

@@ -80,5 +80,8 @@ def test_depth_is_clamped_to_the_blocks_that_may_go():
 
 def test_protection_must_leave_a_block():
     check_bounds(spec_of("greedy", protect_first=3, protect_last=2), 6)
-    with pytest.raises(InvalidInput, match=r"^search.protect_first: 3 blocks at the beginning and 3 at the"):
+    with pytest.raises(InvalidInput, match=r"^search.protect_first: .* together they may be at most 5$"):
         check_bounds(spec_of("greedy", protect_first=3, protect_last=3), 6)
+    # The field that was given is the one to change.
+    with pytest.raises(InvalidInput, match=r"^search.protect_last: protect_first 1 and protect_last 6 leave"):
+        check_bounds(spec_of("greedy", protect_last=6), 6)

@@ -36,3 +36,12 @@ def test_max_evaluations_ends_between_sizes():
     found = drive(spec_of("shortgpt", max_evaluations=3), 5, lambda skip: GOOD, influence_of)
     assert found.outcome.budget.not_evaluated == {3: 1}
     assert found.outcome.stopped == "search.max_evaluations was reached at level 3"
+
+
+def test_says_how_many_were_taken():
+    for depth, words in (
+        (1, "the least influential block was taken"),
+        (2, "the 2 least influential blocks were"),
+    ):
+        found = drive(spec_of("shortgpt", max_depth=depth), 5, lambda skip: GOOD, influence_of)
+        assert found.outcome.stopped.startswith(words)

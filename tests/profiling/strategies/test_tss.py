@@ -57,6 +57,12 @@ def test_other_figures_of_what_it_does_not_look_at_change_nothing(strategy, seed
     assert answer(strategy, spec, layers, random_scores(seed)) == answer(strategy, spec, layers, shifted)
 
 
+@pytest.mark.parametrize("strategy", NAMES)
+def test_of_equal_blocks_those_of_the_lowest_numbers_find_room_in_the_pool(strategy):
+    outcome = drive(spec_of(strategy, max_pool=2, max_depth=1), 5, lambda skip: Score(2.0, 0.8)).outcome
+    assert (outcome.pool, outcome.budget.pool_cut) == ((0, 1), (2, 3, 4))
+
+
 def test_one_floor_admits_what_the_other_refuses():
     table = {
         SkipSet(): Score(2.0, 0.8),

@@ -67,6 +67,45 @@ def test_what_a_budget_cuts_is_said(look):
 
 
 @pytest.mark.parametrize(
+    ("strategy", "most", "cuts", "ends"),
+    [
+        (
+            "random",
+            "12",
+            (
+                "Of the 8 sets of 2, the 3 first drawn are evaluated, 5 are not.",
+                "None of the 8 sets of 3 is evaluated.",
+            ),
+            "",
+        ),
+        (
+            "greedy",
+            "40",
+            (
+                "Of the 28 sets of 2, the 10 with the deepest layers are evaluated, 18 are not.",
+                "None of the 27 sets of 3 is evaluated.",
+            ),
+            "keeps the floor of the metric.",
+        ),
+        ("sleb", "2", ("The set of 2 is not evaluated.", "The set of 3 is not evaluated."), ""),
+        (
+            "tss",
+            "250",
+            ("Of the 220 sets of 3, the 153 most promising are evaluated, 67 are not.",),
+            "its floors.",
+        ),
+    ],
+)
+def test_what_a_strategy_leaves_out_and_what_ends_it_is_said_in_its_own_words(
+    look, strategy, most, cuts, ends
+):
+    found = look(target__choice=KNOWN, search__strategy=strategy, search__max_evaluations=most)
+    assert found.cuts[-len(cuts) :] == cuts
+    assert found.ends.endswith(ends)
+    assert bool(found.ends) == bool(ends)
+
+
+@pytest.mark.parametrize(
     ("typed", "words"),
     [
         ({"search__eps": "abc"}, "Tolerated loss of accept length: Must be a number"),

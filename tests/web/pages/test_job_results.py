@@ -132,6 +132,9 @@ STRATEGIES = {
 
 OF_LAYERS = {"accept_only", "metric_only", "beam", "greedy"}
 """Those that evaluate each layer alone."""
+RANKED = {"shortgpt", "sleb"}
+ONE_FLOOR = {"accept_only": "accept length", "metric_only": "metric"}
+"""Those that look at one figure alone, and what it is called."""
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -144,14 +147,20 @@ def test_a_job_of_any_strategy_is_shown(site, story, strategy):
     assert ("there is no map of single layers" in page.text) == (strategy not in OF_LAYERS)
     assert "pareto" in charts
     titles = [row[0] for row in page.table("levels")]
-    assert any(title.startswith("Ranking layers") for title in titles) == (strategy in ("shortgpt", "sleb"))
+    assert any(title.startswith("Ranking layers") for title in titles) == (strategy in RANKED)
     # What ranks evaluates nothing that could be listed.
     assert not [text for text in page.links if text.startswith("Ranking")]
     assert strategy_title(strategy) in page.text
+    counted = "evaluations, ranking figures and runs" if strategy in RANKED else "evaluations and runs"
+    assert f"{counted} of the levels so far" in page.text
+    front = "the feasible configurations that no other one beats in both"
+    if strategy in ONE_FLOOR:
+        front = f"that keep the floor of {ONE_FLOOR[strategy]} and"
+    assert front in page.one("details.help").get_text()
     found = found_table(story.document(job.id))
     shown = page.table("table-found") if page.all("#table-found") else []
     assert shown == ([list(row) for row in found.rows] if found else [])
-    assert bool(shown) == (strategy not in ("accept_only", "metric_only"))
+    assert bool(shown) == (strategy not in ONE_FLOOR)
     for path in ("/configurations", "/data/pareto.json", "/report", "/result.json"):
         assert site.get(url(job, path)).status_code == 200, path
 

@@ -1,0 +1,27 @@
+"""Combinations of test parameters of which only some are tried each time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
+
+
+def spread(values: Sequence[Any], others: Sequence[Any], times: int = 1) -> list[ParameterSet]:
+    """Each value with ``times`` of the others in turn; all its other combinations are long tests.
+
+    A tuple among either stands for several parameters.
+    """
+    found = []
+    for place, value in enumerate(values):
+        for at, other in enumerate(others):
+            usual = (at - place) % len(others) < times
+            parameters = (*_tuple(value), *_tuple(other))
+            found.append(pytest.param(*parameters, marks=[] if usual else pytest.mark.slow))
+    return found
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
