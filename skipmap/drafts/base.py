@@ -212,7 +212,7 @@ def required_target(name: str, resources: Resources | None) -> TargetModel:
 def propose_all(
     draft: DraftMethod, states: Sequence[Any], contexts: Sequence[DraftContext]
 ) -> list[TokenTree]:
-    """The proposals for several requests, drafted together where the method can."""
+    """The proposals for all requests of a run that go on, drafted together where the method can."""
     together = getattr(draft, "propose_all", None)
     if together is not None:
         return list(together(states, contexts))
@@ -220,7 +220,7 @@ def propose_all(
 
 
 def observe_all(draft: DraftMethod, states: Sequence[Any], outcomes: Sequence[StepOutcome]) -> None:
-    """Show several requests what a forward showed, together where the method can."""
+    """Show all requests of a run that took part what a forward showed, together where the method can."""
     together = getattr(draft, "observe_all", None)
     if together is not None:
         together(states, outcomes)

@@ -79,6 +79,13 @@ class EarlyExit:
     def __init__(self, params: EarlyExitParams, resources: Resources | None = None) -> None:
         self.params = params
         self.exits = _exits(params.exits, required_target(self.name, resources).num_layers)
+        if params.rule == "patience" and params.patience >= len(self.exits):
+            most = len(self.exits) - 1
+            raise InvalidInput(
+                "draft.params.patience",
+                f"no token can leave: {params.patience} exits must agree with one before them, but exits "
+                f"{params.exits} are {len(self.exits)}; give {f'1 to {most}, or ' if most else ''}more exits",
+            )
 
     @property
     def tree_size(self) -> int:

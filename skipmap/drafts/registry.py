@@ -114,4 +114,5 @@ def _bad_parameter(name: str, method: type[Any], error: ValidationError) -> Inva
         return InvalidInput(
             field, f"{name} has no such parameter; known: {choices(method.params_type.model_fields)}"
         )
-    return InvalidInput(field, f"{problem['msg']} (given: {problem['input']!r})")
+    rule = problem["msg"].removeprefix("Value error, ")
+    return InvalidInput(field, f"{rule} (given: {problem['input']!r})")

@@ -71,6 +71,8 @@ class SamdParams(TokenRecyclingParams):
     def _check_head(self) -> Self:
         if (self.tree == EAGLE2) != (self.head is not None):
             raise ValueError("tree = eagle2 and head go together: give both or neither")
+        if self.revision is not None and self.head is None:
+            raise ValueError("revision is that of a head: give head as well, or neither")
         return self
 
     @property
@@ -131,6 +133,8 @@ class Samd:
     def propose_all(self, states: Sequence[SamdState], contexts: Sequence[DraftContext]) -> list[TokenTree]:
         """A chain or a tree each; the trees are drafted together."""
         proposals = [self._chain(state, context) for state, context in zip(states, contexts, strict=True)]
+        if isinstance(self._tree, Eagle2):
+            self._tree.house([state.tree for state in states], contexts)
         without = [place for place, chain in enumerate(proposals) if chain is None]
         if without:
             trees = propose_all(

@@ -90,7 +90,9 @@ class SelfSkip(ThinnedDraft):
             wanted += _STEP
         elif drafted < self.params.num_tokens:
             wanted -= _STEP
-        state.confidence = _KEEP_THRESHOLD * state.confidence + (1 - _KEEP_THRESHOLD) * wanted
+        moved = _KEEP_THRESHOLD * state.confidence + (1 - _KEEP_THRESHOLD) * wanted
+        # Beyond what a probability can be, it would take as many steps to come back as it went on.
+        state.confidence = min(max(moved, 0.0), 1.0)
 
 
 def alternate(blocks: Sequence[int]) -> SkipSet:

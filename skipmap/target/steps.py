@@ -88,6 +88,9 @@ class StepPass:
         if self._is_ragged:
             # One row of all tokens -> one position of many rows.
             query, keys, values = (x.permute(2, 1, 0, 3) for x in (query, keys, values))
+        if self.detour is not STRAIGHT:
+            # A draft may overflow, and what it leaves behind is hidden, not gone: it must be finite.
+            keys, values = (x.nan_to_num(0.0, 0.0, 0.0) for x in (keys, values))
         for kept, new in ((store.slots.keys, keys), (store.slots.values, values)):
             kept.flatten(0, 1)[spread.grid, :, spread.slots] = new.transpose(1, 2)
         if self._attends_alone:

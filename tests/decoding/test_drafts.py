@@ -11,9 +11,11 @@ from skipmap.decoding.speculative import decode, generate
 from skipmap.drafts.registry import draft_names
 from skipmap.skipset import SkipSet
 from tests.ready_drafts import LOSSY, ready_draft
+from tests.spread import spread
 
 LIMIT = 20
 FAMILIES = ["llama", "qwen2", "qwen3", "mistral", "gemma3"]
+EXACT = sorted({*draft_names()} - LOSSY)
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +30,7 @@ def expected(tiny_model, without_blocks, hugging_face_greedy, repeating_prompts)
     return texts
 
 
-@pytest.mark.parametrize("name", sorted({*draft_names()} - LOSSY))
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("name", "family"), spread(EXACT, FAMILIES, times=2))
 def test_text_is_that_of_the_model_without_the_blocks(
     family, name, tiny_target, make_rule, repeating_prompts, random_skips, expected
 ):
@@ -49,8 +50,9 @@ def test_text_is_that_of_the_model_without_the_blocks(
     assert accepted > 0
 
 
-@pytest.mark.parametrize("name", sorted({*draft_names()} - LOSSY))
-@pytest.mark.parametrize(("family", "policy"), [("llama", "sparse"), ("gemma3", "dense")])
+@pytest.mark.parametrize(
+    ("name", "family", "policy"), spread(EXACT, [("llama", "sparse"), ("gemma3", "dense")])
+)
 def test_text_ends_where_plain_decoding_ends(
     family, policy, name, tiny_target, make_rule, repeating_prompts, random_skips
 ):

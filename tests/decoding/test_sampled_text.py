@@ -19,6 +19,7 @@ from skipmap.skipset import SkipSet
 from skipmap.target.model import TargetModel
 from skipmap.tree import ROOT, TokenTree
 from tests.ready_drafts import DRAWING, LOSSY, ready_draft
+from tests.spread import spread
 
 LIMIT = 20
 SETTINGS = [
@@ -29,8 +30,9 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("name", sorted({*draft_names()} - DRAWING))
-@pytest.mark.parametrize(("family", "options"), SETTINGS, ids=[family for family, _ in SETTINGS])
+@pytest.mark.parametrize(
+    ("name", "family", "options"), spread(sorted({*draft_names()} - DRAWING), SETTINGS, times=2)
+)
 def test_drafts_do_not_change_the_text(
     family, options, name, tiny_target, make_rule, repeating_prompts, random_skips
 ):

@@ -38,6 +38,19 @@ def test_exits_are_checked(make, text, problem):
         make(exits=text)
 
 
+@pytest.mark.parametrize(
+    ("exits", "patience", "problem"),
+    [
+        ("every 4", 1, "1 exits must agree with one before them, but exits every 4 are 1; give more exits"),
+        ("2,4,5", 3, "but exits 2,4,5 are 3; give 1 to 2, or more exits"),
+    ],
+)
+def test_patience_must_end_within_the_exits(make, exits, patience, problem):
+    with pytest.raises(InvalidInput, match=rf"draft\.params\.patience: no token can leave: .*{problem}"):
+        make(exits=exits, rule="patience", patience=patience)
+    assert make(exits=exits, patience=patience).exits
+
+
 def test_exits_are_written_in_one_way():
     assert check_params("early_exit", {"exits": " 12,8, 12"}).exits == "8,12"
     assert check_params("early_exit", {"exits": "every  3"}).exits == "every 3"
@@ -55,7 +68,7 @@ def test_a_token_leaves_when_it_is_sure(make):
 
 
 def test_a_token_leaves_when_it_stays_the_same(make):
-    draft = make(rule="patience", patience=2)
+    draft = make(exits="2,4,5", rule="patience", patience=2)
     assert not draft.may_leave(readings(5, 5, probability=1.0))
     assert draft.may_leave(readings(5, 5, 5))
     assert draft.may_leave(readings(4, 5, 5, 5))

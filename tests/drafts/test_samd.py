@@ -184,6 +184,8 @@ def test_a_head_and_its_tree_go_together():
     for params in ({"tree": "eagle2"}, {"head": "some/head"}):
         with pytest.raises(InvalidInput, match="tree = eagle2 and head go together: give both or neither"):
             make(**params)
+    with pytest.raises(InvalidInput, match="revision is that of a head: give head as well, or neither"):
+        make(revision="main")
     with pytest.raises(InvalidInput, match="with the target itself, which is not loaded here"):
         make(tree="eagle2", head="some/head")
 

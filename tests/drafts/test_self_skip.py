@@ -87,6 +87,16 @@ def test_the_threshold_follows_what_is_accepted(requests):
         assert fixed.confidence(state) == threshold
 
 
+@pytest.mark.parametrize(("start", "accepted", "end"), [(0.999, (), 1.0), (0.001, (0,), 0.0)])
+def test_the_threshold_stays_a_probability(requests, start, accepted, end):
+    target, _ = requests(taken=(0,))
+    draft = make(target, num_tokens=2, confidence=start)
+    state = draft.fresh()
+    for _ in range(20):
+        draft.observe(state, StepOutcome(TokenTree.chain([1]), accepted, (5,), root=3))
+    assert state.confidence == end
+
+
 def test_the_threshold_ends_chains(requests):
     target, made = requests()
     draft = make(target, skip="1", confidence=0.2, adaptive=False)

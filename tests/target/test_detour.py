@@ -200,3 +200,16 @@ def test_rows_without_a_prompt_take_all_by_steps(target) -> None:
     one, other = batch.take([1]), dense.take([1])
     token = torch.tensor(words(4, 1))
     torch.testing.assert_close(target.step(one, token).hidden, target.step(other, token).hidden, **CLOSE)
+
+
+def test_what_a_forward_could_not_compute_does_not_stay(tiny_target) -> None:
+    target = tiny_target("llama")
+    batch = target.prefill([SkipSet()], PROMPTS, slots=30)
+    target.step(batch, torch.tensor(words(4, 12, 12)))
+    batch.commit(torch.arange(2), torch.tensor([2, 12]))
+    tokens = torch.tensor([[5], [6]])
+    expected = target.step(batch, tokens).hidden
+    # Where the other row has committed slots, this one leaves numbers that are none.
+    lost = Detour(inject={3: torch.full((1, 8, 32), torch.inf)})
+    target.step(batch, torch.tensor(words(5, 8)), rows=torch.tensor([0]), detour=lost)
+    torch.testing.assert_close(target.step(batch, tokens).hidden, expected, **CLOSE)

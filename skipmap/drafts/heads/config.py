@@ -64,12 +64,17 @@ class EagleConfig:
         hidden, heads = number("hidden_size", None), number("num_attention_heads", None)
         if number("num_hidden_layers", 1) != 1:
             raise _unfit(where, "num_hidden_layers", document["num_hidden_layers"], "1")
+        groups, head_dim = number("num_key_value_heads", heads), number("head_dim", max(1, hidden // heads))
+        if heads % groups:
+            raise _unfit(where, "num_key_value_heads", groups, f"a divisor of num_attention_heads, {heads}")
+        if head_dim % 2:
+            raise _unfit(where, "head_dim", head_dim, "an even number (by default hidden_size by its heads)")
         found: dict[str, Any] = {
             "hidden_size": hidden,
             "intermediate_size": number("intermediate_size", None),
             "num_attention_heads": heads,
-            "num_key_value_heads": number("num_key_value_heads", heads),
-            "head_dim": number("head_dim", max(1, hidden // heads)),
+            "num_key_value_heads": groups,
+            "head_dim": head_dim,
             "vocab_size": number("vocab_size", None),
             "max_position_embeddings": number("max_position_embeddings", 2048),
             "rms_norm_eps": document.get("rms_norm_eps", 1e-6),
@@ -152,7 +157,7 @@ def _reader(document: Mapping[str, Any], where: str) -> Callable[[str, int | Non
                 raise InvalidInput(where, f"its config.json lacks {key}")
             return otherwise
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise _unfit(where, key, value, "a number from 1 on")
+            raise _unfit(where, key, value, "a whole number from 1 on")
         return value
 
     return number
@@ -168,6 +173,8 @@ def _rope_of_document(document: Mapping[str, Any], where: str) -> dict[str, Any]
     if not isinstance(given, Mapping):
         raise _unfit(where, "rope_scaling", given, "an object or null")
     kind = given.get("rope_type", given.get("type", "default"))
+    if not isinstance(kind, str):
+        raise _unfit(where, "rope_type", kind, "the name of a kind of scaling")
     if kind in UNEVEN_ROPES:
         raise _unfit(
             where, "rope_scaling", kind, "scaling that does not depend on the longest sequence of a batch"

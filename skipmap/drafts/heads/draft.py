@@ -79,6 +79,16 @@ class HeadDraft(ABC):
                 trees[member] = tree
         return trees
 
+    def house(self, states: Sequence[HeadState], contexts: Sequence[DraftContext]) -> None:
+        """Give requests that start together places in one batch, also those that have no use for a tree yet."""
+        self._memory.house(states, contexts)
+
     def observe(self, state: HeadState, outcome: StepOutcome) -> None:
         """Keep the states of verified positions for the head."""
         self._memory.learn(state, outcome)
+
+    def observe_all(self, states: Sequence[HeadState], outcomes: Sequence[StepOutcome]) -> None:
+        """The same for all requests that go on; the others' rows are given up."""
+        for state, outcome in zip(states, outcomes, strict=True):
+            self.observe(state, outcome)
+        self._memory.narrow(states)

@@ -81,12 +81,12 @@ class HeadEngine:
 
     @torch.inference_mode()
     def best(self, features: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and target tokens [positions, count], the likeliest first."""
+        """Log-probabilities and target tokens [positions, count], the likeliest first; -inf where a head overflows."""
         found = []
         for part in torch.split(features, SCORED_AT_ONCE.get(self.target.device.type, 256)):
             scores = self.logits(part).log_softmax(-1)
             found.append(scores.topk(min(count, scores.shape[-1])))
-        values = torch.cat([top.values for top in found])
+        values = torch.cat([top.values for top in found]).nan_to_num(-torch.inf, neginf=-torch.inf)
         return values, self.target_tokens(torch.cat([top.indices for top in found]))
 
     def target_tokens(self, tokens: Tensor) -> Tensor:

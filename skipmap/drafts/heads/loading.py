@@ -23,6 +23,9 @@ MEDUSA_WEIGHTS = ("medusa_lm_head.safetensors", "medusa_lm_head.pt", "model.safe
 MEDUSA_PREFIX = "medusa_head."
 """Of the heads' keys where a file holds the whole model."""
 
+TOKEN_TABLES = frozenset({"d2t", "t2d"})
+"""Keys of EAGLE-3 heads that hold token numbers and whether there is one; all others hold weights."""
+
 HEADS_KEPT = 2
 
 Head = TypeVar("Head", bound=nn.Module)
@@ -100,6 +103,9 @@ def load_eagle3(checkpoint: Checkpoint, target: TargetModel) -> Eagle3Head:
     unread: dict[str, tuple[int, ...]] = {"embed_tokens.weight": (config.vocab_size, config.hidden_size)}
     if config.draft_vocab_size == config.vocab_size:
         unread |= {"d2t": (config.vocab_size,), "t2d": (config.vocab_size,)}
+    elif "t2d" not in tensors and "d2t" in tensors:
+        # Drafting has no use for it, so some files leave it out.
+        tensors["t2d"] = _drafted(tensors["d2t"], config.vocab_size)
     head = _built(lambda: Eagle3Head(config, len(taps)), checkpoint)
     _fill(head, tensors, unread, checkpoint, target)
     head.rotary = LlamaRotaryEmbedding(config.shape).to(target.device)
@@ -114,16 +120,16 @@ def load_medusa(checkpoint: Checkpoint, target: TargetModel) -> MedusaHeads:
     """
     is_alone = checkpoint.files[0].name.startswith("medusa_lm_head")
     tensors = checkpoint.tensors("" if is_alone else MEDUSA_PREFIX)
-    places = [key.split(".") for key in tensors]
-    if not places or not all(
-        place[0].isdecimal() and place[1].isdecimal() for place in places if len(place) > 1
-    ):
+    places = [key.split(".")[:2] for key in tensors]
+    if not places or not all(len(place) == 2 and all(map(_is_number, place)) for place in places):
         wanted = (
             "{head}.{block}.linear.weight" if is_alone else f"{MEDUSA_PREFIX}{{head}}.{{block}}.linear.weight"
         )
         raise checkpoint.unfit(f"holds no Medusa heads; expected keys such as {wanted}")
-    heads = 1 + max(int(place[0]) for place in places)
-    blocks = max((int(place[1]) for place in places if len(place) > 1), default=0)
+    heads, blocks = 1 + max(int(head) for head, _ in places), max(int(block) for _, block in places)
+    # Before as many are made as a wrong number says.
+    if heads * (blocks + 1) > len(tensors):
+        raise checkpoint.unfit(f"numbers {heads} heads of {blocks} blocks, but has {len(tensors)} tensors")
     module = _built(lambda: MedusaHeads(_width(target), target.vocabulary_size, heads, blocks), checkpoint)
     _fill(module, tensors, {}, checkpoint, target)
     return module
@@ -158,6 +164,9 @@ def _fill(
             raise checkpoint.unfit(f"has {key}, which this head does not know; expected: {', '.join(wanted)}")
         if tuple(tensor.shape) != expected:
             raise checkpoint.unfit(f"{key} has shape {list(tensor.shape)}, expected {list(expected)}")
+        if key in wanted and tensor.is_floating_point() != (key not in TOKEN_TABLES):
+            allowed = "whole numbers" if key in TOKEN_TABLES else "floating-point numbers"
+            raise checkpoint.unfit(f"{key} holds {tensor.dtype}, expected {allowed}")
     g = target.geometry
     state = {key: _placed(tensors[key], g.device, g.dtype) for key in wanted}
     module.load_state_dict(state, assign=True)
@@ -172,6 +181,11 @@ def _is_there(checkpoint: Checkpoint, option: str, tensors: Mapping[str, Tensor]
     """Whether a head has biases: as its configuration says, else as its file shows."""
     said = checkpoint.config.get(option)
     return said if isinstance(said, bool) else key in tensors
+
+
+def _is_number(part: str) -> bool:
+    # More digits than any file has heads.
+    return part.isdecimal() and len(part) < 6
 
 
 def _midlayer(key: str) -> str:
@@ -220,6 +234,11 @@ def _check_target(checkpoint: Checkpoint, config: EagleConfig, target: TargetMod
     ):
         if given != wanted:
             raise checkpoint.unfit(f"its {name} is {given}, the target's {wanted}; it is of another target")
+
+
+def _drafted(d2t: Tensor, vocab_size: int) -> Tensor:
+    """Which of the target's tokens [vocab_size] (bool) a head with this ``d2t`` can draft."""
+    return torch.isin(torch.arange(vocab_size), d2t.flatten() + torch.arange(d2t.numel()))
 
 
 def _check_vocabulary(head: Eagle3Head, checkpoint: Checkpoint) -> None:

@@ -20,7 +20,7 @@ FED_AT_ONCE = {"cpu": 512, "cuda": 4096}
 """Positions of one forward while a prompt is read."""
 
 SPARSE_BATCH = 1 / 3
-"""Share of rows below which those that still draft get a batch of their own."""
+"""Share of rows below which those that go on get a batch of their own."""
 
 
 @dataclass
@@ -81,22 +81,26 @@ class HeadMemory:
         state.tokens += outcome.emitted
         state.states.append(tuple(tap[rows] for tap in states))
 
+    def narrow(self, states: Sequence[HeadState]) -> None:
+        """Give the requests that go on a smaller batch where most rows of theirs belong to none of them."""
+        housed = [state for state in states if state.batch is not None]
+        for batch, members in _by_batch(housed):
+            if len(members) <= batch.rows * SPARSE_BATCH:
+                taken = batch.take([housed[member].row for member in members])
+                for row, member in enumerate(members):
+                    housed[member].batch, housed[member].row = taken, row
+
     def begin(self, states: Sequence[HeadState], contexts: Sequence[DraftContext]) -> Iterator[Drafting]:
         """Feed the requests what they were shown, and yield them by batch, ready to draft."""
-        self._house(states, contexts)
-        batches: dict[int, list[int]] = {}
-        for member, state in enumerate(states):
-            batches.setdefault(id(state.batch), []).append(member)
-        for members in batches.values():
-            members.sort(key=lambda member: states[member].row)
+        self.house(states, contexts)
+        for batch, members in _by_batch(states):
             together = [states[member] for member in members]
-            batch = self._batch_of(together)
             rows = torch.tensor([state.row for state in together])
             self._feed(batch, rows, together)
             tips = torch.stack([state.tip for state in together if state.tip is not None])
             yield Drafting(batch, rows, tuple(members), tuple(contexts[member] for member in members), tips)
 
-    def _house(self, states: Sequence[HeadState], contexts: Sequence[DraftContext]) -> None:
+    def house(self, states: Sequence[HeadState], contexts: Sequence[DraftContext]) -> None:
         """Give new requests rows of one new batch."""
         new = [
             (state, context) for state, context in zip(states, contexts, strict=True) if state.batch is None
@@ -107,18 +111,6 @@ class HeadMemory:
         batch = self._engine.open(len(new), most + self._tree_slots)
         for row, (state, _) in enumerate(new):
             state.batch, state.row = batch, row
-
-    @staticmethod
-    def _batch_of(states: Sequence[HeadState]) -> Batch:
-        """The batch of some requests; a smaller one once most of its rows draft no more."""
-        batch = states[0].batch
-        assert batch is not None
-        if len(states) > batch.rows * SPARSE_BATCH:
-            return batch
-        taken = batch.take([state.row for state in states])
-        for row, state in enumerate(states):
-            state.batch, state.row = taken, row
-        return taken
 
     @torch.inference_mode()
     def _feed(self, batch: Batch, rows: Tensor, states: Sequence[HeadState]) -> None:
@@ -150,3 +142,14 @@ class HeadMemory:
 def _joined(pieces: Sequence[Tensor]) -> Tensor:
     """Pieces one after the other; one alone, such as a prompt's, as it is."""
     return pieces[0] if len(pieces) == 1 else torch.cat(list(pieces))
+
+
+def _by_batch(states: Sequence[HeadState]) -> Iterator[tuple[Batch, list[int]]]:
+    """Places of the states in each batch, in the order of its rows."""
+    found: dict[int, list[int]] = {}
+    for place, state in enumerate(states):
+        found.setdefault(id(state.batch), []).append(place)
+    for places in found.values():
+        batch = states[places[0]].batch
+        assert batch is not None
+        yield batch, sorted(places, key=lambda place: states[place].row)

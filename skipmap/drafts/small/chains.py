@@ -22,6 +22,10 @@ class Inner(Protocol):
         """State for a new prompt."""
         ...
 
+    def narrow(self, states: Sequence[Any]) -> None:
+        """Let go of what is kept for requests other than these, which alone go on."""
+        ...
+
     def start(self, state: Any, context: DraftContext) -> Any:
         """What to propose from in one step, whose text so far is settled."""
         ...
@@ -121,8 +125,22 @@ class Chains:
     ) -> list[TokenTree]:
         """A chain of at most ``most`` tokens after each text; shorter where the model's context ends.
 
-        At a temperature above 0 the tokens are drawn, and the chain says from what.
+        ``states``: those of all requests that go on. At a temperature above 0 the tokens are drawn, and the chain says
+        from what.
         """
+        self.narrow(states)
+        return self.write(states, contexts, most)
+
+    def narrow(self, states: Sequence[ChainState]) -> None:
+        """Let go of what is kept for requests other than these, which alone go on."""
+        self._reader.narrow([state.reading for state in states])
+        if self._inner:
+            self._inner.narrow([state.inner for state in states])
+
+    def write(
+        self, states: Sequence[ChainState], contexts: Sequence[DraftContext], most: Sequence[int]
+    ) -> list[TokenTree]:
+        """The chains of ``draft`` for some of the requests that go on."""
         chains = [
             self._begin(state, context, wanted)
             for state, context, wanted in zip(states, contexts, most, strict=True)

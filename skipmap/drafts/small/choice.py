@@ -9,9 +9,14 @@ from torch import Tensor
 
 
 def distributions(logits: Tensor, temperatures: Sequence[float]) -> Tensor:
-    """Next-token distributions [n, vocabulary] (float32); temperature 0 counts as 1."""
+    """Next-token distributions [n, vocabulary] (float32); temperature 0 counts as 1.
+
+    Where a model has overflowed, all tokens are equally likely: a drawn token needs what it was drawn from.
+    """
     scale = torch.tensor([temperature or 1.0 for temperature in temperatures], device=logits.device)
-    return (logits / scale[:, None]).softmax(-1)
+    q = (logits / scale[:, None]).softmax(-1)
+    # A single number that is none makes the whole row so.
+    return q.masked_fill_(q[:, :1].isnan(), 1 / q.shape[-1])
 
 
 def choose(

@@ -20,6 +20,9 @@ class Lookup:
         """An empty index."""
         return self._draft.fresh()
 
+    def narrow(self, states: Sequence[NgramIndex]) -> None:
+        """Nothing is kept but in the states."""
+
     def start(self, state: NgramIndex, context: DraftContext) -> NgramIndex:
         """A copy of what is known of the settled text; n-grams of the step's own tokens may be taken back."""
         self._draft.propose(state, context)
@@ -46,6 +49,10 @@ class Smaller:
         """Nothing read yet."""
         return self._chains.fresh(self._num_tokens)
 
+    def narrow(self, states: Sequence[ChainState]) -> None:
+        """Of the smaller model's cache."""
+        self._chains.narrow(states)
+
     def start(self, state: ChainState, context: DraftContext) -> ChainState:
         """The state itself: its cache goes with the text."""
         return state
@@ -54,5 +61,5 @@ class Smaller:
         self, started: Sequence[ChainState], contexts: Sequence[DraftContext], most: Sequence[int]
     ) -> list[list[int]]:
         """See ``Inner``."""
-        trees = self._chains.draft(started, contexts, [min(count, self._num_tokens) for count in most])
+        trees = self._chains.write(started, contexts, [min(count, self._num_tokens) for count in most])
         return [list(tree.tokens) for tree in trees]

@@ -2,7 +2,8 @@
 
 Texts grow by what was accepted, and by guesses that are taken back. A request's reading keeps which tokens the model's
 cache holds; each call takes what these have in common with the text, rolls the rest back and runs the tokens that are
-missing. Requests whose first call is the same share a batch (a shelf) and all their forwards from then on.
+missing. Requests whose first call is the same share a batch (a shelf) and all their forwards from then on. Only the
+caller knows which of them go on: one that misses a forward may be there in the next.
 
 Below the end of a text a token tree may grow level by level. The next call keeps the branch that the text went on with.
 """
@@ -86,6 +87,15 @@ class Reader:
         """Tokens that can be drafted after a text before the model's context is full."""
         return max(0, self.model.context_length - len(text) + 1)
 
+    def narrow(self, readings: Sequence[Reading]) -> None:
+        """Leave behind all readings but these, where a shelf has become much too large for them.
+
+        One that was left behind is read anew if it is asked for again.
+        """
+        opened = [reading for reading in readings if reading.shelf is not None]
+        for shelf, members in _by_shelf(opened):
+            shelf.narrow([opened[i] for i in members])
+
     @torch.inference_mode()
     def read(
         self,
@@ -159,7 +169,6 @@ class Reader:
         self, shelf: Shelf, readings: Sequence[Reading], wanted: Sequence[tuple[Sequence[int], int]]
     ) -> Iterable[Tensor]:
         """Final hidden states [last, width] of each text's last tokens."""
-        shelf.narrow(readings)
         batch, rows = shelf.batch, shelf.rows_of(readings)
         self._keep_branches(shelf, readings, [text for text, _ in wanted])
         kept = [

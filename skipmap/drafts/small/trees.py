@@ -90,7 +90,9 @@ class Trees:
         return [Reading() for _ in self._readers]
 
     def draft(self, states: Sequence[list[Reading]], contexts: Sequence[DraftContext]) -> list[TokenTree]:
-        """A tree after each text; less deep where a model's context ends."""
+        """A tree after each text; less deep where a model's context ends. ``states``: those of all that go on."""
+        for model, reader in enumerate(self._readers):
+            reader.narrow([readings[model] for readings in states])
         growths = [
             _Growth(context, readings, self._depth(context))
             for readings, context in zip(states, contexts, strict=True)

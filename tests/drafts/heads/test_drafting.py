@@ -208,3 +208,44 @@ def test_asked_twice_it_answers_the_same(name, tiny_target, make, make_rule, rep
         decoding.step()
         if decoding.alive < 3:
             break
+
+
+def test_requests_that_rest_stay_with_the_others(tiny_target, make, make_rule, monkeypatch):
+    target, limits = tiny_target("llama"), [5, 5, 40, 40, 40, 40, 40]
+    draft, states = make("samd", target), [make("samd", target).fresh() for _ in limits]
+    prompts = [[place, 20, 30] for place in range(7)]
+    requests = [
+        Request(prompt, make_rule(limit), DecodeOptions(limit), state)
+        for prompt, limit, state in zip(prompts, limits, states, strict=True)
+    ]
+    decoding, turn = Run(target, [SkipSet()], prompts, draft, requests), [0]
+    # One request after the other drafts a tree, and all others meanwhile chains.
+    monkeypatch.setattr(
+        draft, "_chain", lambda state, _: None if state is states[turn[0] % 7] else TokenTree.chain([1])
+    )
+    for step in range(12):
+        turn[0] = step
+        decoding.step()
+        going = [state for state, row in zip(states, decoding.rows, strict=True) if row.finish is None]
+        assert len({id(state.tree.batch) for state in going}) == 1
+    assert len(going) == 5
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("name", ["eagle", "eagle2", "eagle3"])
+def test_a_head_that_overflows_does_no_harm(
+    name, temperature, tiny_target, make, make_rule, repeating_prompts, monkeypatch
+):
+    target, options = tiny_target("llama"), DecodeOptions(12, temperature=temperature)
+    draft = make(name, target, **({"children": "likeliest"} if name == "eagle" else {}))
+    whole = draft.engine.logits
+
+    def broken(features: Tensor) -> Tensor:
+        scores = whole(features)
+        scores[1::2] = torch.nan
+        return scores
+
+    monkeypatch.setattr(draft.engine, "logits", broken)
+    plain = decode(target, SKIPS, repeating_prompts, None, make_rule(12), options)
+    found = decode(target, SKIPS, repeating_prompts, draft, make_rule(12), options)
+    assert [[a.token_ids for a in row] for row in found] == [[a.token_ids for a in row] for row in plain]

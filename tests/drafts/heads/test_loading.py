@@ -15,7 +15,7 @@ from skipmap.drafts.registry import check_params, make_draft
 from skipmap.errors import InvalidInput, NotFound
 from skipmap.target.model import TargetModel
 from tests.drafts.heads import published
-from tests.drafts.heads.published import FILES, H, V, write, write_medusa
+from tests.drafts.heads.published import FILES, D, H, V, write, write_medusa
 
 FIELD = "draft.params.head"
 
@@ -102,6 +102,12 @@ def test_eagle3_with_its_block_described_apart(target, tmp_path):
     same(load_eagle3(opened(name), target).state_dict(), tensors)
 
 
+def test_eagle3_without_a_mask_of_what_it_drafts(target, tmp_path):
+    tensors = published.eagle3()
+    name = write(tmp_path, without(tensors, "t2d"), {"draft_vocab_size": 40})
+    same(load_eagle3(opened(name), target).state_dict(), tensors)
+
+
 def test_eagle3_reads_the_published_blocks(target, tmp_path):
     head = load_eagle3(opened(write(tmp_path, published.eagle3(), {"draft_vocab_size": 40})), target)
     assert head.config.taps_of(32) == (2, 16, 29)
@@ -136,6 +142,9 @@ def cut(tensors, key):
 
 EAGLE, EAGLE3 = published.eagle(), published.eagle3()
 PART = {"draft_vocab_size": 40}
+
+KV_3 = EAGLE | {f"layers.0.self_attn.{p}_proj.weight": torch.zeros(3 * D, H) for p in "kv"}
+WHOLE = {f"medusa_head.{key}": x for key, x in published.medusa().items()}
 
 MISFITS = {
     "missing": (
@@ -172,7 +181,7 @@ MISFITS = {
     "vocabulary": (load_eagle, EAGLE, {"vocab_size": 98}, "its vocab_size is 98, the target's 97"),
     "width": (load_eagle, EAGLE, {"hidden_size": 64}, "its hidden_size is 64, the target's 32"),
     "layers": (load_eagle, EAGLE, {"num_hidden_layers": 2}, "says num_hidden_layers = 2; allowed: 1"),
-    "no number": (load_eagle, EAGLE, {"hidden_size": "32"}, "hidden_size = '32'; allowed: a number"),
+    "no number": (load_eagle, EAGLE, {"hidden_size": "32"}, "hidden_size = '32'; allowed: a whole number"),
     "no width": (load_eagle, EAGLE, {"hidden_size": None}, "lacks hidden_size"),
     "no activation": (
         load_eagle,
@@ -185,6 +194,31 @@ MISFITS = {
         EAGLE,
         {"rope_scaling": {"type": "dynamic", "factor": 2.0}},
         "rope_scaling = 'dynamic'",
+    ),
+    "rope without a name": (
+        load_eagle,
+        EAGLE,
+        {"rope_scaling": {"rope_type": ["linear"]}},
+        r"rope_type = \['linear'\]; allowed: the name of a kind",
+    ),
+    "uneven groups": (
+        load_eagle,
+        KV_3,
+        {"num_key_value_heads": 3},
+        "num_key_value_heads = 3; allowed: a divisor of num_attention_heads, 4",
+    ),
+    "odd heads": (load_eagle, EAGLE, {"head_dim": 7}, "head_dim = 7; allowed: an even number"),
+    "whole weights": (
+        load_eagle,
+        EAGLE | {"fc.bias": torch.zeros(H, dtype=torch.int8)},
+        {},
+        r"fc\.bias holds torch\.int8, expected floating-point numbers",
+    ),
+    "broken d2t": (
+        load_eagle3,
+        EAGLE3 | {"d2t": EAGLE3["d2t"].float()},
+        PART,
+        r"d2t holds torch\.float32, expected whole numbers",
     ),
     "version 3": (load_eagle, EAGLE3, {}, "is an EAGLE-3 head; use the method eagle3"),
     "version 1": (load_eagle3, EAGLE, {}, "is no EAGLE-3 head.*use the method eagle or eagle2"),
@@ -232,15 +266,27 @@ MISFITS = {
         {},
         r"holds no Medusa heads; expected keys such as medusa_head\.\{head\}",
     ),
+    "no number of a head": (
+        load_medusa,
+        WHOLE | {"medusa_head.first": torch.zeros(1)},
+        {},
+        "holds no Medusa heads",
+    ),
+    "a head far away": (
+        load_medusa,
+        WHOLE | {"medusa_head.99999.0.linear.weight": torch.zeros(1)},
+        {},
+        "numbers 100000 heads of 1 blocks, but has 13 tensors",
+    ),
     "one head short": (
         load_medusa,
-        {f"medusa_head.{k}": x for k, x in published.medusa().items() if k != "1.0.linear.bias"},
+        without(WHOLE, "medusa_head.1.0.linear.bias"),
         {},
         r"lacks 1\.0\.linear\.bias, expected with shape \[32\]",
     ),
     "other vocabulary": (
         load_medusa,
-        {f"medusa_head.{k}": x for k, x in cut(published.medusa(), "2.1.weight").items()},
+        cut(WHOLE, "medusa_head.2.1.weight"),
         {},
         r"2\.1\.weight has shape \[96, 32\], expected \[97, 32\]",
     ),

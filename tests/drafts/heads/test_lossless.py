@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from skipmap.decoding.options import DecodeOptions
@@ -16,13 +19,15 @@ from skipmap.decoding.run import Run
 from skipmap.decoding.sampling import Sampler
 from skipmap.decoding.speculative import decode, generate
 from skipmap.drafts.base import Resources
-from skipmap.drafts.heads.config import EagleConfig
+from skipmap.drafts.heads.config import Eagle3Config, EagleConfig
 from skipmap.drafts.heads.eagle import EagleHead
+from skipmap.drafts.heads.eagle3 import Eagle3Head
 from skipmap.drafts.heads.medusa import MedusaHeads
 from skipmap.drafts.heads.saving import save_eagle, save_medusa
 from skipmap.drafts.registry import make_draft
 from skipmap.skipset import SkipSet
 from skipmap.target.model import TargetModel
+from tests.spread import spread
 
 METHODS = ["eagle", "eagle2", "eagle3", "medusa", "samd"]
 LIMIT = 16
@@ -40,8 +45,7 @@ def expected(tiny_model, without_blocks, hugging_face_greedy, repeating_prompts)
     return texts
 
 
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("family", ["llama", "qwen2", "gemma3"])
+@pytest.mark.parametrize(("name", "family"), spread([*METHODS], ["llama", "qwen2", "gemma3"]))
 def test_text_is_that_of_the_model_without_the_blocks(
     family, name, tiny_target, make, make_rule, repeating_prompts, random_skips, expected
 ):
@@ -62,8 +66,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize(("family", "options"), SETTINGS, ids=[family for family, _ in SETTINGS])
+@pytest.mark.parametrize(("name", "family", "options"), spread([*METHODS], SETTINGS))
 def test_tokens_chosen_by_a_rule_do_not_change_the_text(
     family, options, name, tiny_target, make, make_rule, repeating_prompts, random_skips
 ):
@@ -179,6 +182,45 @@ def perfect_eagle(model: PreTrainedModel) -> EagleHead:
     return head
 
 
+def perfect_eagle3(model: PreTrainedModel) -> Eagle3Head:
+    """It keeps no more than which token was read last, as one number of 32, and knows what follows each.
+
+    Tapped states are embeddings, which the joining layer turns into such features. The block attends to its own place
+    alone, adds the token that it reads and takes away the feature before it. Only tokens that follow can be drafted.
+    """
+    follower = model(torch.arange(24)[:, None]).logits[:, 0].argmax(-1)
+    drafted = follower.unique()
+    config = Eagle3Config.of_target(model.config, draft_vocab_size=len(drafted), qkv_bias=True)
+    head, embeddings = Eagle3Head(config), model.get_input_embeddings().weight
+    normed = embeddings / (embeddings.pow(2).mean(-1, keepdim=True) + config.rms_norm_eps).sqrt()
+    attention, one_hot = head.midlayer.self_attn, torch.eye(24, 32)
+    with torch.no_grad():
+        head.fc.weight.zero_()
+        head.fc.weight[:, :32] = (torch.linalg.pinv(embeddings) @ one_hot).T
+        for projection in (attention.q_proj, attention.k_proj):
+            projection.weight.zero_()
+            projection.bias.fill_(20.0)
+        attention.v_proj.weight[:, :32] = (torch.linalg.pinv(normed) @ one_hot).T
+        # A feature has a length of 1, and of the root of 32 once it is normed.
+        attention.v_proj.weight[:, 32:] = -torch.eye(32) / 32**0.5
+        attention.v_proj.bias.zero_()
+        attention.o_proj.weight.copy_(torch.eye(32))
+        head.midlayer.mlp.down_proj.weight.zero_()
+        head.lm_head.weight.zero_()
+        head.lm_head.weight[:, :24] = 5.0 * (follower == drafted[:, None])
+        assert head.d2t is not None
+        assert head.t2d is not None
+        head.d2t.copy_(drafted - torch.arange(len(drafted)))
+        head.t2d.copy_(torch.isin(torch.arange(24), drafted))
+    return head
+
+
+def save_eagle3(folder: Path, head: Eagle3Head) -> Path:
+    save_file(head.state_dict(), folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(head.config.document()), encoding="utf-8")
+    return folder
+
+
 def perfect_medusa(model: PreTrainedModel) -> MedusaHeads:
     """Heads that tell each feature the tokens that come two, three, ... places after it."""
     features = model.model(torch.arange(24)[None]).last_hidden_state[0]
@@ -198,6 +240,8 @@ def perfect_medusa(model: PreTrainedModel) -> MedusaHeads:
         ("eagle", {}, 5),
         ("eagle", {"max_depth": 2}, 2),
         ("eagle2", {"depth": 3}, 4),
+        ("eagle3", {}, 8),
+        ("eagle3", {"depth": 3}, 4),
         ("medusa", {}, 3),
         ("medusa", {"max_depth": 2}, 2),
         ("samd", {"tree": "eagle2", "depth": 3, "min_match": 64}, 4),
@@ -207,6 +251,8 @@ def test_a_perfect_head_is_accepted_whole(name, params, drafted, markov, copy_mo
     target, limit = TargetModel(copy_model(markov)), 1 + 3 * (drafted + 1)
     if name == "medusa":
         folder = save_medusa(tmp_path, perfect_medusa(markov))
+    elif name == "eagle3":
+        folder = save_eagle3(tmp_path, perfect_eagle3(markov))
     else:
         folder = save_eagle(tmp_path, perfect_eagle(markov))
     draft = make_draft(name, {"head": str(folder)} | params, Resources(target=target))

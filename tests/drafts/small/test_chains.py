@@ -104,6 +104,20 @@ def test_rows_of_different_temperature_share_forwards(temperature, contexts, tin
         assert chains.draft([chains.fresh(0)], [context], [4]) == [tree]
 
 
+@pytest.mark.parametrize("inner", [False, True])
+def test_chains_that_end_early_keep_their_place(inner, contexts, tiny_target, build):
+    seen, of_inner = [], []
+    smaller = Smaller(Reader(TargetModel(build(5), hook=of_inner.append), 97), 2) if inner else None
+    chains = Chains(Reader(tiny_target("llama", hook=seen.append), 97), inner=smaller)
+    rng, states = random.Random(6), [chains.fresh(0) for _ in contexts]
+    for most in ([3] * 6, [6, 2, 1, 1, 1, 1], [1, 6, 1, 1, 1, 1], [3] * 6):
+        seen.clear()
+        contexts = emit(rng, contexts, chains.draft(states, contexts, most))
+    assert {report.kind for report in seen} == {"step"}
+    assert seen[0].rows == 6
+    assert [report.kind for report in of_inner].count("prefill") == inner
+
+
 def test_guesses_save_forwards_where_the_model_repeats_itself(tiny_target, tiny_model, next_logits):
     seen = []
     target = tiny_target("gemma3", hook=seen.append)

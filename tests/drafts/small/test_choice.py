@@ -28,6 +28,16 @@ def test_each_row_has_its_own_temperature():
     torch.testing.assert_close(distributions(logits, [0.0, 1.0, 2.0])[0], Q)
 
 
+@pytest.mark.parametrize("what", [torch.nan, torch.inf, -torch.inf])
+def test_a_model_that_has_overflowed_is_as_good_as_chance(what):
+    logits = torch.stack([torch.log(Q), torch.full((5,), what)])
+    logits[1, 0] = torch.log(Q)[0] if what != -torch.inf else what
+    tokens, q = choose(logits, [1.0, 1.0], [0.3, 0.7])
+    assert q is not None
+    torch.testing.assert_close(q, torch.stack([Q, torch.full((5,), 0.2)]))
+    assert tokens == [0, 3]
+
+
 @pytest.mark.parametrize(
     ("uniform", "token"), [(0.0, 0), (0.399, 0), (0.401, 2), (0.501, 3), (0.81, 4), (1 - 2**-53, 4)]
 )

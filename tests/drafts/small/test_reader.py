@@ -98,6 +98,7 @@ def test_what_few_are_left_moves_into_a_batch_of_its_own(watch, tiny_model, next
     for text in texts:
         text += words(rng, 2)
     for left in ([1, 4, 5], [1, 5], [5]):
+        reader.narrow([readings[i] for i in left])
         found = reader.read([readings[i] for i in left], [texts[i] for i in left], [20] * 6)
         for i, logits in zip(left, found, strict=True):
             torch.testing.assert_close(logits, next_logits(tiny_model("gemma3"), texts[i])[-1], **CLOSE)
@@ -105,12 +106,23 @@ def test_what_few_are_left_moves_into_a_batch_of_its_own(watch, tiny_model, next
     assert readings[5].shelf.batch.rows == 2
     assert readings[4].shelf is None
     seen.clear()
+    # One that only sits a forward out is not left behind.
+    texts[1].append(3)
+    reader.read([readings[1]], [texts[1]], [20])
+    assert [report.kind for report in seen] == ["step"]
+    seen.clear()
     # A row that was left behind is read again, on a shelf of its own.
     texts[4].append(3)
     found = reader.read([readings[5], readings[4]], [texts[5], texts[4]], [20] * 2)
     for i, logits in zip((5, 4), found, strict=True):
         torch.testing.assert_close(logits, next_logits(tiny_model("gemma3"), texts[i])[-1], **CLOSE)
     assert sorted(report.kind for report in seen) == ["prefill", "step", "step"]
+
+
+def test_readings_that_were_never_read_have_nothing_to_leave(watch):
+    reader, seen = watch("llama")
+    reader.narrow([Reading(), Reading()])
+    assert not seen
 
 
 def test_memory_goes_with_the_last_reading(watch):

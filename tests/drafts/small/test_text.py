@@ -14,6 +14,7 @@ from skipmap.decoding.sampling import Sampler
 from skipmap.decoding.speculative import decode, generate
 from skipmap.skipset import SkipSet
 from skipmap.target.model import TargetModel
+from tests.spread import spread
 
 LIMIT = 20
 
@@ -31,8 +32,9 @@ def drafts(a: str, b: str) -> dict[str, tuple[str, dict]]:
     }
 
 
-@pytest.mark.parametrize("name", drafts("a", "b"))
-@pytest.mark.parametrize(("family", "policy"), [("llama", "sparse"), ("gemma3", "dense")])
+@pytest.mark.parametrize(
+    ("name", "family", "policy"), spread([*drafts("a", "b")], [("llama", "sparse"), ("gemma3", "dense")])
+)
 def test_text_is_that_of_the_model_without_the_blocks(
     family,
     policy,
@@ -82,9 +84,13 @@ def test_text_ends_where_plain_decoding_ends(
     assert [(a.token_ids, a.finish) for a in found] == [(a.token_ids, a.finish) for a in plain]
 
 
-@pytest.mark.parametrize("name", ["draft_model", "specinfer", "two models", "looked up", "staged"])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("family", ["llama", "gemma3"])
+@pytest.mark.parametrize(
+    ("name", "temperature", "family"),
+    spread(
+        ["draft_model", "specinfer", "two models", "looked up", "staged"],
+        [(0.0, "llama"), (1.0, "gemma3"), (0.0, "gemma3"), (1.0, "llama")],
+    ),
+)
 def test_all_tokens_of_an_equal_model_are_accepted(
     family, temperature, name, make, small, tiny_target, make_rule, repeating_prompts
 ):
