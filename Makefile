@@ -31,8 +31,8 @@ browser: setup ## Install Chromium for the browser tests, where root may do so w
 test: setup browser ## Run the tests, real demo model included
 	@$(PYTEST) -m "not slow"
 
-test-fast: setup ## Run the library's tests that need no model
-	@$(PYTEST) -m "not slow and not model and not service"
+test-fast: setup ## Run the library's quick tests, which need no model
+	@$(PYTEST) -m "not slow and not thorough and not model and not service"
 
 test-full: setup browser ## Run all tests, long ones too
 	@$(PYTEST)

@@ -10,16 +10,16 @@ from _pytest.mark import ParameterSet
 
 
 def spread(values: Sequence[Any], others: Sequence[Any], times: int = 1) -> list[ParameterSet]:
-    """Each value with ``times`` of the others in turn; all its other combinations are long tests.
+    """Each value with ``times`` of the others in turn, the first of them a quick test; the rest are long tests.
 
     A tuple among either stands for several parameters.
     """
     found = []
     for place, value in enumerate(values):
         for at, other in enumerate(others):
-            usual = (at - place) % len(others) < times
-            parameters = (*_tuple(value), *_tuple(other))
-            found.append(pytest.param(*parameters, marks=[] if usual else pytest.mark.slow))
+            turn = (at - place) % len(others)
+            marks = [] if turn == 0 else [pytest.mark.thorough if turn < times else pytest.mark.slow]
+            found.append(pytest.param(*_tuple(value), *_tuple(other), marks=marks))
     return found
 
 

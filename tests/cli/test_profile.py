@@ -101,6 +101,7 @@ def test_json_is_one_document_with_unrounded_figures(skipmap, job, tmp_path):
     assert not (run_folder() / "map.json").exists()
 
 
+@pytest.mark.thorough
 def test_resume_takes_over_what_is_finished(skipmap, job):
     job = [*job, "--max-depth", "1"]
     first = json.loads(skipmap(*job, "--json").out)
@@ -299,7 +300,7 @@ def test_bad_option_is_one_line_and_nothing_is_written(skipmap, job, monkeypatch
         (
             ["--max-evaluations", "3"],
             2,
-            "search.max_evaluations: 3 is less than dense and the 6 single blocks",
+            "search.max_evaluations: 3 is less than dense and 6 single blocks",
         ),
         (["--max-new-tokens", "65536"], 2, "calibration item 'item-"),
         (["--device", "tpu"], 2, "device: 'tpu' given; allowed: auto, cpu, cuda, cuda:N"),
@@ -556,6 +557,7 @@ def resumes(skipmap, job, undisturbed):
     assert resumed["search_digest"] == undisturbed["search_digest"]
 
 
+@pytest.mark.thorough
 def test_ctrl_c_keeps_what_is_finished(skipmap, pairs_job, undisturbed, monkeypatch):
     def hook(progress):
         if len(list(Path("runs").glob("*/groups/single-*.json"))) == 2:
@@ -572,6 +574,7 @@ def test_ctrl_c_keeps_what_is_finished(skipmap, pairs_job, undisturbed, monkeypa
     resumes(skipmap, pairs_job, undisturbed)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_stopped_process_goes_on_where_it_was(skipmap, pairs_job, undisturbed, number):
     command = [sys.executable, "-c", WAITING, *pairs_job]

@@ -103,6 +103,7 @@ class Started:
         return code
 
 
+@pytest.mark.thorough
 def test_node_follows_its_channel(target, fingerprint, trusted, monkeypatch, tmp_path):
     monkeypatch.setenv("SKIPMAP_HOME", str(tmp_path / "home"))
     with ChannelServer().running() as service:
@@ -142,6 +143,7 @@ def test_node_follows_its_channel(target, fingerprint, trusted, monkeypatch, tmp
     assert "no new requests; running ones have 30 s" in started.said
 
 
+@pytest.mark.thorough
 def test_map_from_a_file(target, fingerprint, tmp_path):
     path = tmp_path / "map.json"
     path.write_text(json.dumps(map_json(4, (0, 5), **of_target(fingerprint))))

@@ -50,6 +50,7 @@ def test_text_is_that_of_the_model_without_the_blocks(
     assert accepted > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "family", "policy"), spread(EXACT, [("llama", "sparse"), ("gemma3", "dense")])
 )

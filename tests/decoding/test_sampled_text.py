@@ -153,6 +153,7 @@ SMALL = {
 """Parameters with which drafts differ from the target, and are accepted now and then, within four tokens."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "options"), [(name, OPTIONS[place % 2]) for place, name in enumerate(sorted(DRAWING - LOSSY))]
 )
@@ -169,6 +170,7 @@ def test_drawing_drafts_leave_the_distribution_as_it_is(
     assert 0 < sum(accepted for accepted, _ in drafted) < sum(emitted for _, emitted in drafted)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", OPTIONS, ids=["plain", "cut"])
 def test_drawn_trees_leave_the_distribution_as_it_is(
     options, small_model, copy_model, exact, make_rule, p_value

@@ -85,6 +85,7 @@ def by_hand(target, small, next_logits, prompt, limit, fallback, rollback, most)
     return tuple(text[len(prompt) : len(prompt) + limit]), written
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 @pytest.mark.parametrize(("fallback", "rollback"), [(0.3, 2.0), (0.0, 5.0), (0.5, 0.0), (0.2, 1.0)])
 def test_the_text_is_that_of_both_models(

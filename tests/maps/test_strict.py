@@ -52,6 +52,7 @@ def test_depth_counts_brackets_and_no_text():
     assert read_json(json.dumps([text, [text]] * 3).encode(), "map", SIZE) == [text, [text]] * 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "data",
     [

@@ -102,6 +102,7 @@ def test_drafts_that_cannot_be_replayed_run_live(make_subject, make_items, metho
     assert [e.prompts for e in one] == [e.prompts for e in other]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("draft", "temperature"), spread(draft_names(), [0.0, 1.0]))
 def test_batched_live_evaluation_equals_one_prompt_at_a_time(make_subject, make_items, draft, temperature):
     subject = make_subject("gemma", draft, stop=("w31",), temperature=temperature, top_p=0.9)

@@ -75,6 +75,7 @@ def test_twice_the_same_job_gives_the_same_digest(make_spec, calibration, run_sp
     assert other["timings"]["evaluation_seconds"] == one["timings"]["evaluation_seconds"]
 
 
+@pytest.mark.thorough
 def test_interruption_loses_at_most_the_running_group(make_spec, calibration, run_spec, tmp_path):
     spec = make_spec(calibration(), search={"max_held_out_points": 1})
     whole = run_spec(spec, tmp_path / "whole")
@@ -115,6 +116,7 @@ def test_lost_and_broken_groups_are_done_again(make_spec, calibration, run_spec,
     assert sorted((tmp_path / "groups").glob("[dsl]*.json")) == files
 
 
+@pytest.mark.thorough
 def test_groups_of_another_job_are_not_taken_over(make_spec, calibration, run_spec, tmp_path):
     spec = make_spec(calibration())
     run_spec(spec, tmp_path)
@@ -124,6 +126,7 @@ def test_groups_of_another_job_are_not_taken_over(make_spec, calibration, run_sp
     assert watch.forwards > 0
 
 
+@pytest.mark.thorough
 def test_search_bounds_do_not_void_stored_groups(make_spec, calibration, run_spec, tmp_path):
     run_spec(make_spec(calibration(), search={"max_depth": 1}), tmp_path)
     before = written(tmp_path)
@@ -156,6 +159,7 @@ run_job(job, RunFolder(folder, job.content_key))
 """
 
 
+@pytest.mark.thorough
 def test_killed_job_resumes_to_the_same_digest(make_spec, calibration, run_spec, tmp_path):
     spec = make_spec(calibration())
     whole = run_spec(spec, tmp_path / "whole")

@@ -71,6 +71,7 @@ def test_documents_of_tss_have_nothing_more(result):
     assert found_table(document) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("strategy", RANKED)
 def test_interrupted_ranking_goes_on_where_it_was(make_spec, calibration, run_spec, tmp_path, strategy):
     spec = make_spec(calibration(), search=search_of(strategy))
@@ -89,6 +90,7 @@ def test_interrupted_ranking_goes_on_where_it_was(make_spec, calibration, run_sp
     assert stored.items() <= {f.name: f.stat().st_mtime_ns for f in (folder / "groups").iterdir()}.items()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("strategy", RANKED)
 def test_last_digits_of_ranking_figures_are_the_hosts_matter(
     make_spec, calibration, run_spec, tmp_path, monkeypatch, strategy

@@ -3,6 +3,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 _HEAVY = ("flask", "celery", "sqlalchemy", "datasets", "torch", "transformers", "starlette", "kombu")
 
 _OF_THE_SERVICE = (
@@ -43,11 +45,13 @@ def test_the_package_alone_loads_nothing_and_names_what_it_has():
     assert _loaded(code) == []
 
 
+@pytest.mark.thorough
 def test_all_that_is_named_is_there():
     code = "from skipmap.serving import DomainRouter, MapClient, SkipController"
     assert not set(_loaded(code)) & {"flask", "celery", "sqlalchemy", "datasets", "kombu", "starlette"}
 
 
+@pytest.mark.thorough
 def test_no_module_of_the_library_needs_what_only_the_service_needs():
     """Every module but the node's and the data set loader's is imported while those packages cannot be."""
     code = (

@@ -211,6 +211,7 @@ def test_files_are_as_readable_as_the_umask_allows(tiny_gguf, tmp_path):
     assert {file.stat().st_mode for file in directory.iterdir()} == {plain.stat().st_mode}
 
 
+@pytest.mark.thorough
 def test_two_processes_convert_once(tiny_gguf, tmp_path):
     code = (
         "import sys, pathlib, skipmap.target.gguf as g\n"

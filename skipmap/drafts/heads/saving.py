@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,4 +52,6 @@ def _save(
     save_file(tensors, folder / file, metadata={"format": "pt"})
     text = json.dumps(config, indent=2, sort_keys=True) + "\n"
     (folder / "config.json").write_text(text, encoding="utf-8")
+    # The library keeps what it writes to its owner; whoever may read the configuration may read the weights.
+    shutil.copymode(folder / "config.json", folder / file)
     return folder

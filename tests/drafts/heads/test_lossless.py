@@ -45,6 +45,7 @@ def expected(tiny_model, without_blocks, hugging_face_greedy, repeating_prompts)
     return texts
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "family"), spread([*METHODS], ["llama", "qwen2", "gemma3"]))
 def test_text_is_that_of_the_model_without_the_blocks(
     family, name, tiny_target, make, make_rule, repeating_prompts, random_skips, expected
@@ -66,6 +67,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "family", "options"), spread([*METHODS], SETTINGS))
 def test_tokens_chosen_by_a_rule_do_not_change_the_text(
     family, options, name, tiny_target, make, make_rule, repeating_prompts, random_skips

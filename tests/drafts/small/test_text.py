@@ -67,6 +67,7 @@ def test_text_is_that_of_the_model_without_the_blocks(
             assert found[c][c % 3].token_ids == tuple(hugging_face_greedy(pruned, prompt, LIMIT))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", drafts("a", "b"))
 def test_text_ends_where_plain_decoding_ends(
     name, make, small, tiny_target, make_rule, repeating_prompts, random_skips
@@ -179,6 +180,7 @@ def sampled(short_sighted, copy_model, make, save, build, make_rule):
     return run
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -192,6 +194,7 @@ def test_sampled_text_is_distributed_as_the_targets_own(name, options, sampled, 
         assert len({answer.counts.accepted[0] for answer in row}) > 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["draft_model", "two models"])
 def test_check_finds_a_draft_that_does_not_draw_from_what_it_says(name, sampled, exact, p_value):
     for skip, row in zip(SKIPS, sampled(name, PLAIN, lie=True), strict=True):
