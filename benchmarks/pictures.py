@@ -16,14 +16,14 @@ from skipmap.skipset import SkipSet
 
 
 def by_draft(job: Job, drafts: str, draft_params: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Accept length of each draft with its 95 % interval, dense, on the calibration prompts."""
+    """Accept length of each draft with its 95 % interval, dense, on held-out prompts: heads have seen the others."""
     subject = job.subject
     resources = Resources(
         num_layers=subject.target.num_layers, target=subject.target, tokenizer=subject.tokenizer
     )
     variants, _ = read_variants(drafts, draft_params)
     made = {variant.name: make_draft(variant.method, dict(variant.params), resources) for variant in variants}
-    rows = compare(subject, made, DENSE, job.data.calibration, job.spec.search.batch_tokens)
+    rows = compare(subject, made, DENSE, job.data.held_out, job.spec.search.batch_tokens)
     return {
         row.name: {"accept_length": row.evaluation.accept_length, "interval": row.interval} for row in rows
     }
