@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -51,14 +53,13 @@ def run(arguments: Namespace) -> int:
         kind=arguments.kind,
         texts=_at_least("--texts", arguments.texts, 1),
         plan=plan,
-        heads=_at_least("--heads", arguments.heads, 1),
-        blocks=_at_least("--blocks", arguments.blocks, 1),
+        heads=_of_medusa(arguments, "heads", HeadSpec.heads),
+        blocks=_of_medusa(arguments, "blocks", HeadSpec.blocks),
     )
     _at_least("--measure", arguments.measure, 0)
     seconds = math.inf if arguments.max_seconds is None else _positive("--max-seconds", arguments.max_seconds)
     specs = [_checked(arguments, text) for text in _domains(arguments.data)]
-    if arguments.out.exists() and not arguments.out.is_dir():
-        raise InvalidInput("--out", f"{arguments.out} is a file; give a folder")
+    _check_folder(arguments.out)
     if arguments.restart:
         forget(arguments.out)
     _say(f"loading {arguments.target}")
@@ -76,11 +77,31 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
+def _of_medusa(arguments: Namespace, name: str, default: int) -> int:
+    given = getattr(arguments, name)
+    if given is not None and arguments.kind != "medusa":
+        raise InvalidInput(f"--{name}", f"{given} given; only medusa has {name}")
+    return default if given is None else _at_least(f"--{name}", given, 1)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a place where no folder can be, before anything takes time; makes none."""
+    parent = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not parent.is_dir():
+        raise InvalidInput("--out", f"{parent} is a file; give a folder")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InvalidInput("--out", f"{parent} cannot be written; give a folder in another place")
+
+
 def _domains(given: Sequence[str]) -> list[tuple[str, str]]:
     """(domain, source) pairs; each domain once."""
     found: dict[str, str] = {}
     for text in given:
-        name, _, source = text.partition("=")
+        name, given_source, source = text.partition("=")
+        if given_source and not source:
+            raise InvalidInput(
+                "--data", f"{text!r} names no source; give {name}=FILE, or {name} for the sample"
+            )
         if name in found:
             raise InvalidInput("--data", f"{name!r} is given twice; name each domain once")
         if not source and name not in sample_names():

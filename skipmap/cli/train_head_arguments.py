@@ -62,10 +62,8 @@ def add_train_head_parser(commands: _Commands) -> None:
     how.add_argument(
         "--learning-rate", type=float, default=2e-3, metavar="R", help="the highest (default .002)"
     )
-    how.add_argument("--heads", type=int, default=3, metavar="N", help="heads of Medusa (default 3)")
-    how.add_argument(
-        "--blocks", type=int, default=1, metavar="N", help="blocks of each Medusa head (default 1)"
-    )
+    how.add_argument("--heads", type=int, metavar="N", help="heads of Medusa (default 3)")
+    how.add_argument("--blocks", type=int, metavar="N", help="blocks of each Medusa head (default 1)")
     how.add_argument("--seed", type=int, default=0, metavar="N", help="of data and training (default 0)")
     how.add_argument(
         "--max-seconds", type=float, metavar="S", help="stop teaching after S seconds; run again to go on"

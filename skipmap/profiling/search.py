@@ -50,7 +50,7 @@ def check_bounds(spec: SearchSpec, num_layers: int) -> None:
     pool = strategy.pool_size(spec, num_layers)
     first = strategy.level_size(spec, num_layers, pool, 1)
     if spec.max_evaluations is not None and spec.max_evaluations < 1 + first:
-        sets = "the first set" if first == 1 else f"{first} single blocks"
+        sets = "the first set" if first == 1 else f"the first {first} sets of one block"
         raise InvalidInput(
             "search.max_evaluations",
             f"{spec.max_evaluations} is less than dense and {sets}; give at least {1 + first}",

@@ -42,6 +42,28 @@ def write_atomically(path: Path, text: str) -> None:
             partial.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def only_one(folder: Path, field: str, does: str) -> Iterator[None]:
+    """Keep other processes out of a folder, which is made if need be.
+
+    Raises InvalidInput for ``field`` where another process is in it, of which ``does`` says what it does; ModelFailure
+    where it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / "lock").open("w")
+    except OSError as error:
+        raise ModelFailure(f"cannot write {folder}: {error.strerror}; choose another place") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InvalidInput(field, f"another process {does} in {folder}; wait for it or stop it") from None
+        except OSError as error:
+            raise ModelFailure(f"cannot lock {folder}: {error.strerror}; choose another place") from error
+        yield
+
+
 class RunFolder:
     """Groups, cost and held-out rows of one job. ``key`` is what makes stored rows comparable with this job's."""
 
@@ -49,26 +71,9 @@ class RunFolder:
         self.path = path
         self._key = key
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes out of the folder while a job runs in it."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / "lock").open("w")
-        except OSError as error:
-            raise ModelFailure(f"cannot write {self.path}: {error.strerror}; choose another place") from error
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InvalidInput(
-                    "run", f"another process is profiling the same job in {self.path}; wait for it or stop it"
-                ) from None
-            except OSError as error:
-                raise ModelFailure(
-                    f"cannot lock {self.path}: {error.strerror}; choose another place"
-                ) from error
-            yield
+        return only_one(self.path, "run", "is profiling the same job")
 
     def clear(self) -> None:
         """Forget stored groups."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import time
@@ -19,13 +18,13 @@ from skipmap.drafts.heads.eagle import EagleHead
 from skipmap.drafts.heads.medusa import MedusaHeads
 from skipmap.drafts.heads.saving import save_eagle, save_medusa
 from skipmap.drafts.registry import make_draft
-from skipmap.errors import InvalidInput
 from skipmap.metrics.usable import usable
 from skipmap.profiling.compare import compare
 from skipmap.profiling.job import Job
-from skipmap.profiling.store import write_atomically
+from skipmap.profiling.store import only_one
 from skipmap.skipset import SkipSet
 from skipmap.target.loaded import LoadedTarget
+from skipmap.training.claim import FIELD, claim
 from skipmap.training.eagle import EagleObjective
 from skipmap.training.lessons import Objective
 from skipmap.training.medusa import MedusaObjective
@@ -76,11 +75,24 @@ def train_head(
     """Write a head of the published layout into ``folder``, going on where an earlier call stopped.
 
     ``jobs``: one a domain, on ``loaded``. Stops after ``seconds`` of teaching, for this call, with the head as it then
-    is; returns whether the plan was done. Raises InvalidInput when the folder holds another run.
+    is; returns whether the plan was done. Raises InvalidInput when the folder holds another run, or one at work.
     """
     work = folder / WORK_FOLDER
-    work.mkdir(parents=True, exist_ok=True)
-    _claim(work / "spec.json", loaded, jobs, spec)
+    with only_one(work, FIELD, "trains a head"):
+        claim(work, _run(loaded, jobs, spec))
+        return _train(loaded, jobs, spec, folder, work, seconds, on_stage, on_lap)
+
+
+def _train(
+    loaded: LoadedTarget,
+    jobs: Sequence[Job],
+    spec: HeadSpec,
+    folder: Path,
+    work: Path,
+    seconds: float,
+    on_stage: OnStage,
+    on_lap: OnLap,
+) -> bool:
     total = sum(max(spec.texts, len(job.data.calibration)) for job in jobs)
     texts = write_texts(
         work / "texts.jsonl", jobs, spec.texts, spec.plan.seed, lambda done: on_stage("texts", done, total)
@@ -154,21 +166,17 @@ def _objective(loaded: LoadedTarget, spec: HeadSpec, texts: Sequence[Text], stat
     return EagleObjective(config, loaded.model, output, states.sizes())
 
 
-def _claim(file: Path, loaded: LoadedTarget, jobs: Sequence[Job], spec: HeadSpec) -> None:
-    """Keep what the folder is for, or refuse one that is for something else."""
-    mine = {
-        "target": loaded.resolved.fingerprint,
-        "data": {job.spec.domain.name: job.data.calibration_digest for job in jobs},
+def _run(loaded: LoadedTarget, jobs: Sequence[Job], spec: HeadSpec) -> dict[str, Any]:
+    """All that texts, states and head depend on."""
+    return {
+        "target": {"fingerprint": loaded.resolved.fingerprint, "dtype": str(loaded.model.model.dtype)},
+        "data": {
+            job.spec.domain.name: {
+                "calibration": job.data.calibration_digest,
+                "template": job.spec.domain.template,
+                "decoding": job.spec.decoding.model_dump(mode="json"),
+            }
+            for job in jobs
+        },
         "head": asdict(spec),
     }
-    if not file.exists():
-        write_atomically(file, json.dumps(mine, indent=2) + "\n")
-        return
-    stored = json.loads(file.read_text(encoding="utf-8"))
-    different = sorted(key for key in mine if stored.get(key) != mine[key])
-    if different:
-        raise InvalidInput(
-            "--out",
-            f"{file.parent} was begun with another {' and '.join(different)}; give another folder, the same options, "
-            "or --restart",
-        )

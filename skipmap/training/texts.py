@@ -21,7 +21,9 @@ from skipmap.decoding.speculative import decode
 from skipmap.decoding.stopping import StopRule
 from skipmap.errors import InvalidInput
 from skipmap.profiling.job import Job
+from skipmap.profiling.store import write_atomically
 from skipmap.skipset import SkipSet
+from skipmap.training.claim import damaged
 
 SHOWN_PROMPTS = 3
 """Prompts of a list that the target continues."""
@@ -56,32 +58,47 @@ class Text:
 def write_texts(
     file: Path, jobs: Sequence[Job], wanted: int, seed: int, told: OnText = lambda done: None
 ) -> list[Text]:
-    """At least ``wanted`` texts of each job's domain, appended to a JSON Lines file that may hold some already.
+    """``wanted`` texts of each job's domain, more where it has more calibration prompts, in a JSON Lines file.
 
-    ``told`` hears how many texts there are after each batch. Raises InvalidInput when the target, asked over and over,
-    writes no usable prompt.
+    What the file holds already is kept. ``told`` hears how many texts there are after each batch. Raises InvalidInput
+    when the target, asked over and over, writes no usable prompt, or when the file is damaged.
     """
     texts = read_texts(file)
     for job in jobs:
         mine = sum(text.domain == job.spec.domain.name for text in texts)
         for batch in _batches(job, mine, wanted, seed):
             with file.open("a", encoding="utf-8") as out:
-                out.writelines(json.dumps(asdict(text)) + "\n" for text in batch)
+                # How many of the batch follow, to tell a batch that was cut off: what comes next depends on whole ones.
+                left = range(len(batch) - 1, -1, -1)
+                rows = (asdict(text) | {"left": n} for text, n in zip(batch, left, strict=True))
+                out.writelines(json.dumps(row) + "\n" for row in rows)
             texts += batch
             told(len(texts))
     return texts
 
 
 def read_texts(file: Path) -> list[Text]:
-    """Texts of a file as far as it was written; none where there is no file."""
+    """Texts of a file up to the last batch that was written whole, to which it is cut; none where there is no file.
+
+    Raises InvalidInput naming a line that is no text.
+    """
     if not file.exists():
         return []
-    text = file.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        file.write_text(whole, encoding="utf-8")
-    rows = [json.loads(line) for line in whole.splitlines()]
-    return [Text(r["domain"], r["origin"], tuple(r["prompt"]), tuple(r["answer"])) for r in rows]
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        del lines[-1]
+    found, whole = [], 0
+    for number, line in enumerate(lines, start=1):
+        try:
+            r = json.loads(line)
+            found.append(Text(r["domain"], r["origin"], tuple(r["prompt"]), tuple(r["answer"])))
+            whole = whole if r["left"] else number
+        except (ValueError, LookupError, TypeError):
+            raise damaged(file, f"has no text in line {number}") from None
+    kept = "".join(lines[:whole])
+    if len(kept.encode()) != file.stat().st_size:
+        write_atomically(file, kept)
+    return found[:whole]
 
 
 def _batches(job: Job, done: int, wanted: int, seed: int) -> Iterator[list[Text]]:
@@ -94,7 +111,7 @@ def _batches(job: Job, done: int, wanted: int, seed: int) -> Iterator[list[Text]
         done += len(part)
     fruitless = 0
     while done < wanted:
-        prompts = _invent(job, seed, done + fruitless)
+        prompts = _invent(job, seed, done + fruitless)[: wanted - done]
         fruitless = 0 if prompts else fruitless + AT_ONCE
         if fruitless > 8 * AT_ONCE:
             raise InvalidInput(

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from skipmap.errors import InvalidInput
+from skipmap.training.claim import damaged
 from skipmap.training.lessons import Lesson, Loss, Objective, starts
 from skipmap.training.states import StateFile
 from skipmap.training.texts import Text
@@ -69,7 +69,7 @@ _Recent = deque[tuple[Loss, float]]
 class Trainer:
     """Teaches ``objective`` the ``texts``; keeps where it stands in ``folder``.
 
-    Raises InvalidInput when the folder holds another run.
+    Raises InvalidInput when what the folder holds is damaged.
     """
 
     def __init__(
@@ -142,12 +142,15 @@ class Trainer:
     def _take_up(self) -> None:
         if not self._file.exists():
             return
-        stored: dict[str, Any] = torch.load(self._file, map_location="cpu", weights_only=True)
+        try:
+            stored: dict[str, Any] = torch.load(self._file, map_location="cpu", weights_only=True)
+        except OSError:
+            raise
+        except Exception:
+            # A file that is not as it was written fails in many ways.
+            raise damaged(self._file, "cannot be read") from None
         if stored["identity"] != self._identity:
-            raise InvalidInput(
-                "--out",
-                f"{self._file.parent} holds a run with other settings or texts; give another folder or --restart",
-            )
+            raise damaged(self._file, "is not of the texts beside it")
         self._objective.taught.load_state_dict(stored["taught"])
         self._optimizer.load_state_dict(stored["optimizer"])
         self.step = int(stored["step"])

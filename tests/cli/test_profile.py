@@ -300,7 +300,7 @@ def test_bad_option_is_one_line_and_nothing_is_written(skipmap, job, monkeypatch
         (
             ["--max-evaluations", "3"],
             2,
-            "search.max_evaluations: 3 is less than dense and 6 single blocks",
+            "search.max_evaluations: 3 is less than dense and the first 6 sets of one block",
         ),
         (["--max-new-tokens", "65536"], 2, "calibration item 'item-"),
         (["--device", "tpu"], 2, "device: 'tpu' given; allowed: auto, cpu, cuda, cuda:N"),

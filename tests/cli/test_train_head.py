@@ -16,7 +16,7 @@ def options(target, write_items):
 
 @pytest.mark.parametrize(("kind", "methods"), [("eagle", ["eagle", "eagle2"]), ("medusa", ["medusa"])])
 def test_a_head_is_made_and_used(skipmap, options, target, tmp_path, kind, methods):
-    short = ["--texts", 4, "--epochs", 2, "--heads", 2, "--out", tmp_path / "head"]
+    short = ["--texts", 4, "--epochs", 2, "--out", tmp_path / "head"]
     ran = skipmap("train-head", kind, *options, *short, "--json")
     assert ran.code == 0, ran.err
     # Prompts without references cannot be scored, so there is nothing to measure on.
@@ -37,6 +37,9 @@ def test_a_head_is_made_and_used(skipmap, options, target, tmp_path, kind, metho
         (["--learning-rate", "nan"], "--learning-rate"),
         (["--max-seconds", -1], "--max-seconds"),
         (["--measure", -1], "--measure"),
+        (["--heads", 2], "--heads: 2 given; only medusa has heads"),
+        (["--blocks", 2], "--blocks"),
+        (["--data", "qa="], "'qa=' names no source"),
         (["--data", "mine=again.jsonl"], "'mine' is given twice"),
         (["--data", "poems"], "no sample is shipped for 'poems'"),
         (["--calibration-fraction", 1], "calibration_fraction"),
@@ -49,9 +52,10 @@ def test_bad_input_is_named_and_nothing_is_written(skipmap, options, tmp_path, m
     assert not (tmp_path / "head").exists()
 
 
-def test_a_file_in_the_folders_place_is_refused(skipmap, options, tmp_path):
+@pytest.mark.parametrize("out", ["head", "head/in/it"])
+def test_a_file_in_the_folders_place_is_refused(skipmap, options, tmp_path, out):
     (tmp_path / "head").write_text("mine")
-    ran = skipmap("train-head", "eagle", *options, "--out", tmp_path / "head")
+    ran = skipmap("train-head", "eagle", *options, "--out", tmp_path / out)
     assert ran.code == 2
     assert "is a file" in ran.err
     assert (tmp_path / "head").read_text() == "mine"

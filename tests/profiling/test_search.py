@@ -177,7 +177,7 @@ def test_deeper_levels_count_every_subset_of_the_pool():
 def test_max_evaluations_must_reach_the_singles():
     with pytest.raises(
         InvalidInput,
-        match=r"^search.max_evaluations: 4 is less than dense and 4 single blocks; give at least 5$",
+        match=r"^search.max_evaluations: 4 is less than dense and the first 4 sets of one block; give at least 5$",
     ):
         check_bounds(SearchSpec(max_evaluations=4), 4)
     check_bounds(SearchSpec(max_evaluations=5), 4)

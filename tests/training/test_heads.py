@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -63,15 +64,55 @@ def test_time_may_run_out_between_steps(loaded, domain, tmp_path) -> None:
 
 
 def test_a_folder_of_another_run_is_refused(loaded, domain, tmp_path) -> None:
-    job = domain("again")
-    train_head(loaded, [job], HeadSpec("eagle", texts=5, plan=SHORT), tmp_path, seconds=0)
-    other = HeadSpec("eagle", texts=5, plan=Plan(epochs=4, batch_tokens=64))
-    with pytest.raises(InvalidInput, match="another head"):
+    job, spec = domain("again"), HeadSpec("eagle", texts=5, plan=SHORT)
+    train_head(loaded, [job], spec, tmp_path, seconds=0)
+    other = HeadSpec("eagle", texts=5, plan=Plan(epochs=4, batch_tokens=64, learning_rate=3e-3))
+    with pytest.raises(InvalidInput, match=r"another run: head\.plan\.epochs was 3 and is now 4; give"):
         train_head(loaded, [job], other, tmp_path)
-    with pytest.raises(InvalidInput, match="another data"):
-        train_head(loaded, [domain("else")], HeadSpec("eagle", texts=5, plan=SHORT), tmp_path)
+    with pytest.raises(
+        InvalidInput, match=r"data\.again\.calibration was \"\w+\" and is now not there; .* and \d+ more"
+    ):
+        train_head(loaded, [domain("else")], spec, tmp_path)
+    decoding = job.spec.decoding.model_copy(update={"max_new_tokens": 3})
+    shorter = job.spec.model_copy(update={"decoding": decoding})
+    with pytest.raises(InvalidInput, match=r"decoding\.max_new_tokens was 10 and is now 3"):
+        train_head(loaded, [replace(job, spec=shorter)], spec, tmp_path)
     forget(tmp_path)
     train_head(loaded, [job], other, tmp_path, seconds=0)
+
+
+def test_a_folder_is_for_one_process_at_a_time(loaded, domain, tmp_path) -> None:
+    job, spec = domain("again"), HeadSpec("eagle", texts=5, plan=SHORT)
+
+    def meanwhile(lap: Lap) -> None:
+        with pytest.raises(InvalidInput, match="another process trains a head"):
+            train_head(loaded, [job], spec, tmp_path)
+
+    assert train_head(loaded, [job], spec, tmp_path, on_lap=meanwhile)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("spec.json", "", "spec.json cannot be read"),
+        ("spec.json", "[]", "spec.json cannot be read"),
+        ("spec.json", None, "spec.json is missing"),
+        ("progress.pt", "", "progress.pt cannot be read"),
+        ("progress.pt", "PK", "progress.pt cannot be read"),
+        ("texts.jsonl", "garbage\n", "texts.jsonl has no text in line 1"),
+        ("texts.jsonl", '{"a": 1}\n', "texts.jsonl has no text in line 1"),
+        ("texts.jsonl", "[]\n", "texts.jsonl has no text in line 1"),
+    ],
+)
+def test_a_damaged_folder_is_refused(loaded, domain, tmp_path, name, content, problem) -> None:
+    job, spec = domain("again"), HeadSpec("eagle", texts=5, plan=SHORT)
+    train_head(loaded, [job], spec, tmp_path, seconds=0)
+    file = tmp_path / "training" / name
+    file.unlink()
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(InvalidInput, match=f"{problem}.*--restart"):
+        train_head(loaded, [job], spec, tmp_path)
 
 
 def test_a_head_says_what_it_was_taught_on(loaded, domain, tmp_path) -> None:
@@ -84,7 +125,5 @@ def test_a_head_says_what_it_was_taught_on(loaded, domain, tmp_path) -> None:
 
 def _with_references(job):
     """The same job, its held-out items answered by anything, so that its metric can read them."""
-    from dataclasses import replace
-
     items = tuple(replace(item, references=(("w1",),)) for item in job.data.held_out)
     return replace(job, data=replace(job.data, held_out=items))

@@ -167,6 +167,10 @@ def _fill(
         if key in wanted and tensor.is_floating_point() != (key not in TOKEN_TABLES):
             allowed = "whole numbers" if key in TOKEN_TABLES else "floating-point numbers"
             raise checkpoint.unfit(f"{key} holds {tensor.dtype}, expected {allowed}")
+        if key in wanted and not tensor.isfinite().all():
+            raise checkpoint.unfit(
+                f"{key} holds NaN or infinite numbers; the file is damaged or its training failed"
+            )
     g = target.geometry
     state = {key: _placed(tensors[key], g.device, g.dtype) for key in wanted}
     module.load_state_dict(state, assign=True)

@@ -214,6 +214,12 @@ MISFITS = {
         {},
         r"fc\.bias holds torch\.int8, expected floating-point numbers",
     ),
+    "not a number": (
+        load_eagle,
+        EAGLE | {"fc.bias": torch.full((H,), torch.nan)},
+        {},
+        r"fc\.bias holds NaN or infinite numbers",
+    ),
     "broken d2t": (
         load_eagle3,
         EAGLE3 | {"d2t": EAGLE3["d2t"].float()},
