@@ -80,33 +80,23 @@ def train_head(
     work = folder / WORK_FOLDER
     with only_one(work, FIELD, "trains a head"):
         claim(work, _run(loaded, jobs, spec))
-        return _train(loaded, jobs, spec, folder, work, seconds, on_stage, on_lap)
-
-
-def _train(
-    loaded: LoadedTarget,
-    jobs: Sequence[Job],
-    spec: HeadSpec,
-    folder: Path,
-    work: Path,
-    seconds: float,
-    on_stage: OnStage,
-    on_lap: OnLap,
-) -> bool:
-    total = sum(max(spec.texts, len(job.data.calibration)) for job in jobs)
-    texts = write_texts(
-        work / "texts.jsonl", jobs, spec.texts, spec.plan.seed, lambda done: on_stage("texts", done, total)
-    )
-    states = StateFile(
-        work / "states.f16", loaded.model, texts, lambda done, all_: on_stage("states", done, all_)
-    )
-    objective = _objective(loaded, spec, texts, states)
-    trainer = Trainer(objective, texts, states, spec.plan, work)
-    try:
-        done = trainer.run(on_lap, time.monotonic() + seconds)
-    finally:
-        save_head(folder, objective.head(), loaded, texts)
-    return done
+        total = sum(max(spec.texts, len(job.data.calibration)) for job in jobs)
+        texts = write_texts(
+            work / "texts.jsonl",
+            jobs,
+            spec.texts,
+            spec.plan.seed,
+            lambda done: on_stage("texts", done, total),
+        )
+        states = StateFile(
+            work / "states.f16", loaded.model, texts, lambda done, all_: on_stage("states", done, all_)
+        )
+        objective = _objective(loaded, spec, texts, states)
+        trainer = Trainer(objective, texts, states, spec.plan, work)
+        try:
+            return trainer.run(on_lap, time.monotonic() + seconds)
+        finally:
+            save_head(folder, objective.head(), loaded, texts)
 
 
 def save_head(folder: Path, head: torch.nn.Module, loaded: LoadedTarget, texts: Sequence[Text]) -> None:
