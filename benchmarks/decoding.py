@@ -27,14 +27,12 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
-from benchmarks.jobs import TARGET, open_sample, say
+from benchmarks.jobs import TARGET, make_drafts, open_sample, say
 from benchmarks.machine import describe_machine
 from benchmarks.pruned import save_thinned
-from skipmap.cli.variants import read_variants
 from skipmap.decoding.options import Generation
 from skipmap.decoding.speculative import generate
-from skipmap.drafts.base import DraftMethod, Resources
-from skipmap.drafts.registry import make_draft
+from skipmap.drafts.base import DraftMethod
 from skipmap.profiling.cost import ROUNDS, WARM_UP_ROUNDS
 from skipmap.profiling.subject import Subject
 from skipmap.skipset import SkipSet
@@ -78,7 +76,7 @@ def main() -> int:
             arguments.draft_param += [
                 f"{name}.{key}={folder}" for name, key in SMALL.items() if name in compared
             ]
-        drafts = _drafts(subject, arguments)
+        drafts = make_drafts(subject, arguments.drafts, arguments.draft_param, {"prompt_lookup": LOOKUP})
     answerers = {
         "hf greedy": _hugging_face(subject, plain, {}),
         "hf prompt lookup": _hugging_face(
@@ -121,23 +119,6 @@ def main() -> int:
     }
     print(json.dumps(found) if arguments.json else _table(found))
     return 0
-
-
-def _drafts(subject: Subject, arguments: argparse.Namespace) -> dict[str, DraftMethod]:
-    resources = Resources(
-        num_layers=subject.target.num_layers, target=subject.target, tokenizer=subject.tokenizer
-    )
-    variants, notes = read_variants(arguments.drafts, arguments.draft_param)
-    for note in notes:
-        say(note)
-    return {
-        variant.name: make_draft(
-            variant.method,
-            dict(LOOKUP if variant.name == "prompt_lookup" else {}) | dict(variant.params),
-            resources,
-        )
-        for variant in variants
-    }
 
 
 def _ours(subject: Subject, draft: DraftMethod | None) -> Answer:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from skipmap.cli.variants import read_variants
-from skipmap.drafts.base import Resources
-from skipmap.drafts.registry import make_draft
+from benchmarks.jobs import make_drafts
 from skipmap.profiling.compare import compare
 from skipmap.profiling.job import Job
 from skipmap.profiling.records import Evaluation
@@ -17,13 +15,8 @@ from skipmap.skipset import SkipSet
 
 def by_draft(job: Job, drafts: str, draft_params: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Accept length of each draft with its 95 % interval, dense, on held-out prompts: heads have seen the others."""
-    subject = job.subject
-    resources = Resources(
-        num_layers=subject.target.num_layers, target=subject.target, tokenizer=subject.tokenizer
-    )
-    variants, _ = read_variants(drafts, draft_params)
-    made = {variant.name: make_draft(variant.method, dict(variant.params), resources) for variant in variants}
-    rows = compare(subject, made, DENSE, job.data.held_out, job.spec.search.batch_tokens)
+    made = make_drafts(job.subject, drafts, draft_params, {})
+    rows = compare(job.subject, made, DENSE, job.data.held_out, job.spec.search.batch_tokens)
     return {
         row.name: {"accept_length": row.evaluation.accept_length, "interval": row.interval} for row in rows
     }

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 
 
-def spread(values: Sequence[Any], others: Sequence[Any], times: int = 1) -> list[ParameterSet]:
+def spread(values: Sequence[Any], others: Sequence[Any], times: int = 1) -> list[Any]:
     """Each value with ``times`` of the others in turn, the first of them a quick test; the rest are long tests.
 
     A tuple among either stands for several parameters.

@@ -19,7 +19,9 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
     """Keep what the folder is for; raises InvalidInput for one that is for something else, or holds who knows what."""
     file = folder / "spec.json"
     if not file.exists():
-        if left := sorted(path.name for path in folder.iterdir() if path.name != "lock"):
+        # Hidden files are those that were being written when a process was killed.
+        left = sorted(path.name for path in folder.iterdir() if path.name != "lock" and path.name[0] != ".")
+        if left:
             raise damaged(file, f"is missing, and {left[0]} is there")
         write_atomically(file, json.dumps(run, indent=2) + "\n")
         return

@@ -143,8 +143,11 @@ def measure_head(
 
 
 def forget(folder: Path) -> None:
-    """Remove what an earlier run left in ``folder``, its head excepted."""
-    shutil.rmtree(folder / WORK_FOLDER, ignore_errors=True)
+    """Remove what an earlier run left in ``folder``, its head excepted; raises InvalidInput for one at work."""
+    work = folder / WORK_FOLDER
+    if work.is_dir():
+        with only_one(work, FIELD, "trains a head"):
+            shutil.rmtree(work)
 
 
 def _objective(loaded: LoadedTarget, spec: HeadSpec, texts: Sequence[Text], states: StateFile) -> Objective:

@@ -87,8 +87,12 @@ def test_a_folder_is_for_one_process_at_a_time(loaded, domain, tmp_path) -> None
     def meanwhile(lap: Lap) -> None:
         with pytest.raises(InvalidInput, match="another process trains a head"):
             train_head(loaded, [job], spec, tmp_path)
+        with pytest.raises(InvalidInput, match="another process trains a head"):
+            forget(tmp_path)
 
     assert train_head(loaded, [job], spec, tmp_path, on_lap=meanwhile)
+    forget(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
 
 
 @pytest.mark.parametrize(
